@@ -9,7 +9,6 @@ package slurmconf
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -20,14 +19,7 @@ import (
 // Topology=. Every block is a placeholder, and every leaf switch is empty. Switches and
 // sizes stay: Slurm refuses a node that names a leaf which the file lacks.
 func Skeleton(t topology.Topology) topology.Topology {
-	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
-	for i := range t.Blocks {
-		t.Blocks[i].Nodes = nil
-	}
-	for i := range t.Switches {
-		t.Switches[i].Nodes = nil
-	}
-	return t
+	return t.WithNodes(func(topology.Names) topology.Names { return nil })
 }
 
 // unitText is a block or a switch as a file has it, with host lists.

@@ -82,6 +82,18 @@ type Topology struct {
 	Switches []Switch `json:"switches,omitempty"`
 }
 
+// WithNodes returns the topology with other nodes in each block and switch: those that of returns for the ones there.
+func (t Topology) WithNodes(of func(Names) Names) Topology {
+	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
+	for i := range t.Blocks {
+		t.Blocks[i].Nodes = of(t.Blocks[i].Nodes)
+	}
+	for i := range t.Switches {
+		t.Switches[i].Nodes = of(t.Switches[i].Nodes)
+	}
+	return t
+}
+
 // Block is one block in its place. A placeholder has no nodes.
 type Block struct {
 	Name  string `json:"name"`

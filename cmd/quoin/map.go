@@ -36,8 +36,8 @@ func newMapCommand() *cobra.Command {
 		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws the stored plan of a cluster or a directory: a row for each block with a cell
 for each node, then the switch tree, the nodes without a place and why, and what is wrong
-now or held. -o svg draws racks. -o html writes a page of racks with a search, as one file that
-needs no network. The publisher serves the same page live.
+now or held. -o html writes a page of racks with a search, as one file that needs no network.
+The publisher serves the same page live.
 
   --fresh, --nodes, reports   draw what render would write, blocks and switches in any case
   PATH                        draws topology files of any Slurm, of a directory or one file:
@@ -73,7 +73,7 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), drawn), show.Code(drawn.files).AsError(), errUnread(cmd.ErrOrStderr(), drawn.problems))
 		},
 	}
-	o.addFlags(cmd, "text", "svg", "html", outputJSON)
+	o.addFlags(cmd, "text", "html", outputJSON)
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
 	o.addCables(cmd)
@@ -174,7 +174,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 }
 
 // asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
-// long to list the GPUs of all jobs. Text and SVG do not show them.
+// long to list the GPUs of all jobs. Text does not show them.
 func (o *freshOptions) asked(pub *publication.Cluster) *page.Asked {
 	log := slog.New(slog.DiscardHandler)
 	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log), log)
@@ -199,8 +199,8 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(d.Site), show.Groups(d.left), show.Groups(unread)})
 	}
 	show.Print(stderr, "problem: ", unread)
-	if draw := picture.Drawings[o.output]; draw != nil {
-		return draw(stdout, d.Site)
+	if o.output == "html" {
+		return picture.HTML(stdout, d.Site)
 	}
 	if len(d.unnamed) > 0 {
 		show.Print(stdout, "without a Slurm name: ", d.unnamed)

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -29,30 +29,36 @@ func (s *site) drawn() {
 	}
 }
 
-// follows asks each publisher, the leader and the other, for the page of 72 nodes, and follows
-// its events until the test ends.
+// follows asks each publisher, the leader and the other, for the page of 72 nodes, and goes on
+// asking for its data until the test ends.
 func (s *site) follows() {
 	s.t.Helper()
 	for name, address := range s.maps {
-		ask := func(path string) *http.Response {
+		ask := func(path string) ([]byte, error) {
 			r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address+path, nil)
 			if err != nil {
-				s.t.Fatal(err)
+				return nil, err
 			}
 			resp, err := http.DefaultClient.Do(r)
 			if err != nil {
-				s.t.Fatal(err)
+				return nil, err
 			}
-			return resp
+			defer func() { _ = resp.Body.Close() }()
+			return io.ReadAll(resp.Body)
 		}
-		answer := ask(page.Path)
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
+		text, err := ask(page.Path)
 		if nodes := strings.Count(string(text), `<rect class="n healthy"`); err != nil || nodes != 72 || !strings.Contains(string(text), `"drift":"Agrees: hardware, labels and published files agree"`) {
 			s.t.Errorf("the map of %s has %d healthy nodes, %v", name, nodes, err)
 		}
-		events := ask("/map/events").Body
-		context.AfterFunc(s.t.Context(), func() { _ = events.Close() })
-		go func() { _, _ = io.Copy(io.Discard, events) }()
+		go func() {
+			for tick := time.NewTicker(5 * time.Second); ; {
+				select {
+				case <-s.t.Context().Done():
+					return
+				case <-tick.C:
+					_, _ = ask(page.DataPath) // a publisher may be away now
+				}
+			}
+		}()
 	}
 }

@@ -65,7 +65,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 		l.sayGuess()
 		l.logPublished(&next.doc.Current, act.made, len(act.changes.Moves))
 	}
-	l.facts.nodes.wrote(&in.Inputs)
+	l.facts.seats.wrote(&in.Inputs)
 	l.showPlaces(act.made.places(), in)
 	return l.alsoHeld(ctx, in, act.made, outcome{stored: next, specs: act.made.Specs}, act.held, now)
 }

@@ -26,9 +26,9 @@ type gathered struct {
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
 	inUse unitsInUse
-	// leaving are nodes that the publication no longer takes. A node whose Slurm name is still in the
-	// files is in Nodes too.
-	leaving []outsideNode
+	// leaving are nodes that the publication no longer takes, each as the outside of a seat. A node whose Slurm name is
+	// still in the files is in Nodes too. The name of any other is empty.
+	leaving []*seat
 	// settings are the keys of the configuration that the published plan was not made by.
 	settings settings
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
@@ -52,7 +52,7 @@ type gathered struct {
 // gatherer gathers the inputs of a publication.
 type gatherer struct {
 	pub     *publication.Cluster
-	nodes   *nodeHistory
+	seats   *seats
 	units   unitHistory
 	fabrics *fabricHistory // nil for a pass that writes nothing
 	marks   *marker
@@ -65,12 +65,12 @@ type gatherer struct {
 // nodes with a name, add published names that are missing and stay, leave out the nodes of other publications, and
 // add the switches that cables show.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
-	named := a.nodes.named(a.pub.Rules.Gather(snap), mem)
-	present := a.nodes.present(&named, snap, now)
-	own := a.nodes.own(&present, &named.prev)
-	cabled := a.cabled(&own, &named.prev, mem.doc.Groups)
-	g := gathered{Inputs: cabled.Inputs, prev: named.prev, settings: named.settings, gone: present.gone, lost: present.lost,
-		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(present.outside, snap, mem.doc.Leaving)}
+	seen := a.seats.look(a.pub.Rules.Gather(snap), snap, mem, now)
+	present := seen.present(now)
+	own := a.seats.own(&present)
+	cabled := a.cabled(&own, &seen.prev, mem.doc.Groups)
+	g := gathered{Inputs: cabled.Inputs, prev: seen.prev, settings: seen.settings, gone: present.gone, lost: present.lost,
+		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(seen.missing, snap, mem.doc.Leaving)}
 	g.addLeaving()
 	var unused, late time.Time
 	if a.pub.Release.DynamicTopology() {
@@ -106,9 +106,9 @@ func (g *gathered) addLeaving() {
 	if len(g.leaving) > 0 {
 		g.Nodes = maps.Clone(g.Nodes)
 	}
-	for _, n := range g.leaving {
-		if n.name != "" && g.Nodes[n.name] == nil {
-			g.Nodes[n.name] = n.Node
+	for _, s := range g.leaving {
+		if s.name != "" && g.Nodes[s.name] == nil {
+			g.Nodes[s.name] = s.outside
 		}
 	}
 }
@@ -122,8 +122,8 @@ func (g *gathered) toMark() iter.Seq2[string, *inputs.Node] {
 				return
 			}
 		}
-		for _, n := range g.leaving {
-			if n.name == "" && !yield("", n.Node) {
+		for _, s := range g.leaving {
+			if s.name == "" && !yield("", s.outside) {
 				return
 			}
 		}
@@ -152,15 +152,11 @@ const ReasonNodeInTwoPublications = "NodeInTwoPublications"
 type ownNodes struct{ inputs.Inputs }
 
 // own leaves out the nodes that another publication takes too, and says so. A node that is published here
-// stays. prev is what is published here.
-func (h *nodeHistory) own(p *presentNodes, prev *Previous) ownNodes {
+// stays.
+func (all *seats) own(p *presentNodes) ownNodes {
 	out := ownNodes{p.Inputs}
-	if len(h.others) == 0 {
+	if len(all.others) == 0 {
 		return out
-	}
-	here := make(map[string]bool)
-	for _, name := range prev.nodes() {
-		here[name] = true
 	}
 	out.Nodes = maps.Clone(p.Nodes)
 	out.Facts = slices.DeleteFunc(slices.Clone(p.Facts), func(f topology.Facts) bool {
@@ -168,8 +164,8 @@ func (h *nodeHistory) own(p *presentNodes, prev *Previous) ownNodes {
 		if n == nil || f.Stays != "" { // nobody has the name
 			return false
 		}
-		names := []string{strconv.Quote(h.pub.Name)}
-		for _, other := range h.others {
+		names := []string{strconv.Quote(all.pub.Name)}
+		for _, other := range all.others {
 			if other.Rules.Wants(n) {
 				names = append(names, strconv.Quote(other.Name))
 			}
@@ -179,18 +175,18 @@ func (h *nodeHistory) own(p *presentNodes, prev *Previous) ownNodes {
 		}
 		slices.Sort(names)
 		pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNodeInTwoPublications, Message: fmt.Sprintf("publications %s take it: give each its own nodes; until then ", strings.Join(names, " and "))}
-		if here[f.SlurmName] {
-			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", h.pub.Name)
+		if all.of(f.SlurmName).published {
+			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", all.pub.Name)
 			out.Problems = append(out.Problems, pr)
 			return false
 		}
-		pr.Message += fmt.Sprintf("%q does not publish it", h.pub.Name)
+		pr.Message += fmt.Sprintf("%q does not publish it", all.pub.Name)
 		out.Unnamed = append(out.Unnamed, pr)
 		delete(out.Nodes, f.SlurmName)
 		return true
 	})
 	out.UnnamedFacts = slices.DeleteFunc(slices.Clone(p.UnnamedFacts), func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
-		return slices.ContainsFunc(h.others, func(other *publication.Cluster) bool { return other.Rules.Wants(p.Nameless[f.Name]) })
+		return all.elsewhere(p.All[f.Name])
 	})
 	return out
 }

@@ -111,7 +111,8 @@ func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Tim
 		at.Planned = made.Specs
 	}
 	if renamed := in.prev.renamed; len(renamed) > 0 && !made.IsRevision(&out.doc.Current) { // Slurm still has the old names
-		at.Planned, at.Published, at.Nodes = asPublished(at.Planned, renamed), asPublished(at.Published, renamed), asPublished(at.Nodes, renamed)
+		to := oldNames(renamed)
+		at.Planned, at.Published, at.Nodes = translate(to, at.Planned), translate(to, at.Published), translate(to, at.Nodes)
 	}
 	return l.watch.Reconcile(at)
 }
@@ -292,9 +293,9 @@ func (a *marker) unjudged(in *gathered) []nodestatus.Difference {
 }
 
 // leaving returns the Nodes that the publication no longer takes, and that keep its marks until their Slurm
-// name has left the files. outside are the Nodes of missing names. Further ones were leaving before: they wait to be
-// written, or the stored plan names them.
-func (a *marker) leaving(outside []outsideNode, snap *inputs.Snapshot, stored []string) (leaving []outsideNode) {
+// name has left the files. Further ones than those of missing names were leaving before: they wait to be written, or
+// the stored plan names them.
+func (a *marker) leaving(missing []*seat, snap *inputs.Snapshot, stored []string) (leaving []*seat) {
 	before := make(map[string]bool, len(stored))
 	for _, node := range stored {
 		before[node] = true
@@ -302,15 +303,15 @@ func (a *marker) leaving(outside []outsideNode, snap *inputs.Snapshot, stored []
 	for node := range a.waiting {
 		before[node] = true
 	}
-	add := func(n outsideNode) {
-		if a.hasOwn(n.Node) || !a.elsewhere(n.Node, markSpec) {
-			delete(before, n.Name)
-			leaving = append(leaving, n)
+	add := func(s *seat) {
+		if a.hasOwn(s.outside) || !a.elsewhere(s.outside, markSpec) {
+			delete(before, s.outside.Name)
+			leaving = append(leaving, s)
 		}
 	}
-	for _, n := range outside {
-		if n.leaves || before[n.Name] {
-			add(n)
+	for _, s := range missing {
+		if s.outside != nil && (s.fate != stays || before[s.outside.Name]) {
+			add(s)
 		}
 	}
 	if len(before) == 0 {
@@ -318,7 +319,7 @@ func (a *marker) leaving(outside []outsideNode, snap *inputs.Snapshot, stored []
 	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; before[n.Name] && !a.pub.Rules.Takes(n) {
-			add(outsideNode{Node: n})
+			add(&seat{outside: n})
 		}
 	}
 	return leaving
@@ -331,11 +332,11 @@ func (a *marker) hasOwn(n *inputs.Node) bool {
 }
 
 // toTakeBack lists the leaving Nodes with marks to take back, so that the next publisher knows them.
-func (a *marker) toTakeBack(leaving []outsideNode, specs map[string]string) []string {
+func (a *marker) toTakeBack(leaving []*seat, specs map[string]string) []string {
 	var nodes []string
-	for _, n := range leaving {
-		if specs[n.name] == "" && a.hasOwn(n.Node) {
-			nodes = append(nodes, n.Name)
+	for _, s := range leaving {
+		if specs[s.name] == "" && a.hasOwn(s.outside) {
+			nodes = append(nodes, s.outside.Name)
 		}
 	}
 	slices.Sort(nodes)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -34,7 +35,7 @@ type missed struct {
 }
 
 // history makes what a publisher knows when it has just started.
-func (m *missed) history(t *testing.T) (*nodeHistory, *stored, *inputs.Snapshot) {
+func (m *missed) history(t *testing.T) (*seats, *stored, *inputs.Snapshot) {
 	t.Helper()
 	m.pub.Name, m.other.Name, m.other.ConfigMap = "a", "b", "b"
 	pubs := complete(t, m.pub, m.other)
@@ -46,7 +47,7 @@ func (m *missed) history(t *testing.T) (*nodeHistory, *stored, *inputs.Snapshot)
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
-	return &nodeHistory{pub: pubs[0], others: pubs[1:]}, &stored{doc: plandoc.New("a", "slurm/a"), prev: prev}, &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
+	return &seats{pub: pubs[0], others: pubs[1:]}, &stored{doc: plandoc.New("a", "slurm/a"), prev: prev}, &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
 }
 
 func storedPlan(plan *topology.Plan) *stored {
@@ -57,17 +58,18 @@ func storedPlan(plan *topology.Plan) *stored {
 func (m *missed) look(t *testing.T) *look {
 	t.Helper()
 	h, mem, snap := m.history(t)
-	n := h.named(h.pub.Rules.Gather(snap), mem)
+	in := h.pub.Rules.Gather(snap)
+	h.recall(&in, mem)
 	if m.ofSet {
-		h.sets["x"] = inputs.Owner{Namespace: "slurm", NodeSet: "gpu"}
+		x := h.of("x")
+		x.set, x.seen = inputs.Owner{Namespace: "slurm", NodeSet: "gpu"}, true
 	}
-	return h.look(&n, snap, time.Now())
+	return h.look(in, snap, mem, time.Now())
 }
 
 // pass makes a pass, and returns the nodes that are there or stay.
-func (h *nodeHistory) pass(snap *inputs.Snapshot, mem *stored, now time.Time) presentNodes {
-	n := h.named(h.pub.Rules.Gather(snap), mem)
-	return h.present(&n, snap, now)
+func (h *seats) pass(snap *inputs.Snapshot, mem *stored, now time.Time) presentNodes {
+	return h.look(h.pub.Rules.Gather(snap), snap, mem, now).present(now)
 }
 
 // node is a Node with GPUs and labels: pairs of a key and a value.
@@ -157,10 +159,10 @@ func TestAbsences(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := tt.look(t)
-			if !slices.Equal(l.names, []string{"x"}) {
-				t.Fatalf("missing are %q, want x", l.names)
+			if len(l.missing) != 1 || l.missing[0].name != "x" {
+				t.Fatalf("missing are %v, want x", l.missing)
 			}
-			if got := l.absence("x"); got != tt.want {
+			if got := l.missing[0].absence; got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
@@ -175,14 +177,14 @@ func TestNamedOtherwise(t *testing.T) {
 	plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}, {Node: "m", SlurmName: "y"}}
 	mem := storedPlan(plan)
 	mem.prev.stored.Policy = pub.Keys()
-	h := &nodeHistory{pub: pub}
+	h := &seats{pub: pub}
 	for range 2 { // also when the files are written
-		n := h.named(pub.Rules.Gather(snap), mem)
+		l := h.look(pub.Rules.Gather(snap), snap, mem, time.Now())
 		want := absence{fate: leavesLater, why: "under another Slurm name now"}
-		if got := h.look(&n, snap, time.Now()).absence("x"); got != want {
+		if got := h.of("x").absence; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
-		present := h.present(&n, snap, time.Now())
+		present := l.present(time.Now())
 		facts := []topology.Facts{{Name: "x", SlurmName: "x", NodeUnknown: true, Gone: true, Stays: "it is under another Slurm name now"}}
 		if diff := cmp.Diff(facts, staying(present)); diff != "" || len(present.gone) > 0 {
 			t.Errorf("%v leave, and stay (-want +got):\n%s", present.gone, diff)
@@ -203,14 +205,13 @@ func TestMissing(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}}, nodes: []inputs.Node{node("n", "sn", "x")}}
 	h, mem, snap := m.history(t)
 	removeAfter := h.pub.RemoveAfter.Duration
-	outside := []outsideNode{{&m.nodes[0], "x", true}}
 	stay := []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}
 	gone, none := leavers{"x": notSelected}, map[string]time.Time{}
-	want := func(h *nodeHistory, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, leaves, next time.Time) {
+	want := func(h *seats, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, leaves, next time.Time) {
 		t.Helper()
 		got := h.pass(snap, mem, began.Add(at))
-		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since) + cmp.Diff(outside, got.outside, cmp.AllowUnexported(outsideNode{}))
-		if diff != "" || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
+		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since)
+		if x := h.of("x"); diff != "" || x.outside != &m.nodes[0] || x.fate == stays || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
 			t.Errorf("after %s: %v, leaves %s, next %s (-want +got):\n%s", at, got.lost, got.leaves, got.next, diff)
 		}
 	}
@@ -222,15 +223,15 @@ func TestMissing(t *testing.T) {
 	want(h, 2*removeAfter, gone, nil, long, time.Time{}, time.Time{}) // for example because the change is held
 
 	// Another publisher knows since when a name is missing only if that is stored.
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
+	want(&seats{pub: h.pub, others: h.others}, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 	mem.doc.MissingSince = long
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, gone, nil, long, time.Time{}, time.Time{})
+	want(&seats{pub: h.pub, others: h.others}, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
+	want(&seats{pub: h.pub, others: h.others}, removeAfter, gone, nil, long, time.Time{}, time.Time{})
 
 	// A name that is not missing for a while is missed from the start when it goes again.
 	m.nodes[0].Labels["sc"] = "a"
-	if got := h.pass(snap, mem, began.Add(removeAfter)); len(staying(got))+len(got.gone)+len(got.since) > 0 || len(h.missed) > 0 {
-		t.Errorf("x is back: %+v, %v", got, h.missed)
+	if got := h.pass(snap, mem, began.Add(removeAfter)); len(staying(got))+len(got.gone)+len(got.since) > 0 || !h.of("x").since.IsZero() {
+		t.Errorf("x is back: %+v, %+v", got, h.of("x"))
 	}
 	m.nodes[0].Labels["sc"] = "b"
 	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
@@ -255,18 +256,39 @@ func TestStoreEmpty(t *testing.T) {
 	}
 }
 
+// TestGoneAfterNameless takes first the label from a Node, and then the Node away. The name leaves removeAfter after the
+// Node has gone, and nothing of the name is remembered when it has left the files.
+func TestGoneAfterNameless(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m := missed{pub: Publication{SlurmNames: "label:sn"}, nodes: []inputs.Node{node("n"), node("m", "sn", "y")}}
+	h, mem, snap := m.history(t)
+	if got := h.pass(snap, mem, began); !got.leaves.IsZero() {
+		t.Errorf("the Node has no label, and its name leaves at %s", got.leaves)
+	}
+	snap.Nodes, snap.Whole = snap.Nodes[1:], true
+	gone := began.Add(time.Hour)
+	if got, want := h.pass(snap, mem, gone), gone.Add(h.pub.RemoveAfter.Duration); len(got.gone) > 0 || !got.leaves.Equal(want) {
+		t.Errorf("the Node is gone: %v leave now, the next at %s, want %s", got.gone, got.leaves, want)
+	}
+	mem.prev = Previous{}
+	h.wrote(&inputs.Inputs{})
+	h.pass(snap, mem, gone)
+	if len(h.byName) != 1 || h.byName["y"] == nil {
+		t.Errorf("remembered are %v, want y", h.byName)
+	}
+}
+
 // TestMissingNames has several missing names at once.
 func TestMissingNames(t *testing.T) {
 	now := time.Now()
-	see := func(h *nodeHistory, snap *inputs.Snapshot, plan *topology.Plan) *look {
-		n := h.named(h.pub.Rules.Gather(snap), storedPlan(plan))
-		return h.look(&n, snap, now.Add(time.Minute))
+	see := func(h *seats, snap *inputs.Snapshot, plan *topology.Plan) *look {
+		return h.look(h.pub.Rules.Gather(snap), snap, storedPlan(plan), now.Add(time.Minute))
 	}
 	want := func(l *look, want map[string]string) {
 		t.Helper()
 		got := map[string]string{}
-		for _, name := range l.names {
-			got[name] = l.absence(name).why
+		for _, s := range l.missing {
+			got[s.name] = s.why
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -276,27 +298,31 @@ func TestMissingNames(t *testing.T) {
 	// Node m is nameless, and is known to be y. So it is not x, of which nobody knows the Node.
 	plan := oneBlock([]string{"x", "y"})
 	plan.Nodes = []topology.Placement{{Node: "m", SlurmName: "y"}}
-	h := &nodeHistory{pub: complete(t, Publication{SlurmNames: "label:sn"})[0]}
+	h := &seats{pub: complete(t, Publication{SlurmNames: "label:sn"})[0]}
 	want(see(h, &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("m")}}, plan), map[string]string{"x": "on no Node that is known", "y": "without a Slurm name"})
 
 	// The NodeSet makes one pod again: that of the name which was missed last.
 	plan = oneBlock([]string{"g0", "g1", "g2", "g3"})
 	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{withPods("n0", "a/g0"), withPods("n1", "a/g1"), withPods("n2", "a/g2"), withPods("n3", "a/g3")},
 		NodeSets: []inputs.NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: 2}}}
-	h = &nodeHistory{pub: complete(t, Publication{SlurmNames: "slinky:a"})[0]}
+	h = &seats{pub: complete(t, Publication{SlurmNames: "slinky:a"})[0]}
 	want(see(h, snap, plan), map[string]string{})
 	const givenUp, wanted = "without a worker pod, and no NodeSet is known to make it again", "without a worker pod, and the NodeSet has not made it again"
-	h.missed = map[string]time.Time{"g1": now, "g2": now.Add(time.Second), "g3": now}
+	h.of("g1").since, h.of("g2").since, h.of("g3").since = now, now.Add(time.Second), now
 	for i := 1; i <= 3; i++ {
 		snap.Nodes[i].Workers = nil
 	}
 	want(see(h, snap, plan), map[string]string{"g1": givenUp, "g2": wanted, "g3": givenUp})
-	if len(h.sets) != 4 {
-		t.Errorf("NodeSets of %v are known, want of all four", h.sets)
+	for name, s := range h.byName {
+		if !s.seen {
+			t.Errorf("the NodeSet of %s is not known", name)
+		}
 	}
 	want(see(h, snap, oneBlock([]string{"g0", "g1"})), map[string]string{"g1": wanted})
-	if len(h.sets) != 2 {
-		t.Errorf("NodeSets of %v are known, want of the two that are published", h.sets)
+	for name, s := range h.byName {
+		if published := name < "g2"; s.seen != published {
+			t.Errorf("the NodeSet of %s is known: %t, want %t", name, s.seen, published)
+		}
 	}
 }
 
@@ -308,10 +334,10 @@ func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
 	h, mem, snap := m.history(t)
 	got := h.pass(snap, mem, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "no label sn says its name in Slurm"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !slices.Equal(got.outside, []outsideNode{{&m.nodes[1], "x", false}}) {
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || h.of("x").outside != &m.nodes[1] || h.of("x").fate != stays {
 		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
 	}
-	g := gathered{Inputs: got.Inputs, leaving: got.outside} // m was leaving before
+	g := gathered{Inputs: got.Inputs, leaving: []*seat{h.of("x")}} // m was leaving before
 	if g.addLeaving(); g.Nodes["x"] != &m.nodes[0] {
 		t.Errorf("the marks of x are for Node %s, want n", g.Nodes["x"].Name)
 	}
@@ -369,6 +395,15 @@ func TestNameOfNobodyAfterRestart(t *testing.T) {
 	})
 }
 
+// seatsOf are the seats of names whose Nodes are known.
+func seatsOf(pub *publication.Cluster, nodes map[string]string) *seats {
+	s := &seats{pub: pub, byName: map[string]*seat{}}
+	for name, node := range nodes {
+		s.of(name).node = node
+	}
+	return s
+}
+
 // TestLastName has several published names of one node.
 func TestLastName(t *testing.T) {
 	now := time.Now()
@@ -383,13 +418,16 @@ func TestLastName(t *testing.T) {
 		{"one was missed last", map[string]time.Time{"b": now, "a": now.Add(time.Second), "c": now}, "", "a"},
 		{"nothing tells", nil, "", "a"},
 	} {
-		h := nodeHistory{owners: map[string]string{"a": "n", "b": "n", "c": "n", "x": "m"}, missed: tt.since}
+		h := seatsOf(nil, map[string]string{"a": "n", "b": "n", "c": "n", "x": "m"})
+		for name, since := range tt.since {
+			h.of(name).since = since
+		}
 		in := &inputs.Inputs{}
 		if tt.has != "" {
 			in.Nodes = map[string]*inputs.Node{tt.has: {Name: "n"}}
 		}
 		for range 10 { // in any order
-			if got := h.lastNames(in); !maps.Equal(got, map[string]string{"n": tt.want, "m": "x"}) {
+			if got := h.lastSeats(in); !maps.Equal(got, map[string]*seat{"n": h.of(tt.want), "m": h.of("x")}) {
 				t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
 			}
 		}

@@ -167,7 +167,7 @@ func (u *unitHistory) inUse(published *topology.Plan, named unitsInUse, after ti
 		if named[name] {
 			continue
 		}
-		since := sinceOf(u.unnamed, name, now)
+		since := sinceOf(u.unnamed[name], now)
 		unnamed[name] = since
 		if until := since.Add(after); now.Before(until) {
 			named[name] = true

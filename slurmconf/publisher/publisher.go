@@ -262,7 +262,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
-	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
+	l.facts = &gatherer{pub: pub, seats: &seats{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
 	l.settle = &settle{pub: pub, timer: timer}
 	l.holds = &holds{outlets: o, pub: pub, archive: a, timer: timer}
 	return l

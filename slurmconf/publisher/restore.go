@@ -35,7 +35,8 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	if unreadable != nil {
 		return outcome{startOver: true}, err
 	}
-	found = l.facts.nodes.rename(&in.Inputs, found)
+	seats := l.facts.seats
+	found = seats.rename(&in.Inputs, seats.lastSeats(&in.Inputs), found)
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 

@@ -12,32 +12,19 @@ import (
 // The sizes of the drawing, in pixels. Above maxNamed nodes the cells have no names.
 const (
 	maxNamed  = 2000
-	pageWidth = 880
-	gap       = 12
 	edge      = 2  // around a cell
 	lineRoom  = 13 // a line above the cells of a rack: its name, how many nodes it has, what is above it
 	headRoom  = 4  // below these lines
-	groupRoom = 24 // above a group of racks
 	maxColumn = 36 // cells above each other
-	letter    = 6  // of a title
 	maxShort  = 19 // letters of a text in one column
 	maxBold   = 16 // letters of a rack's name, which is bold
 )
-
-// layout is where everything stands.
-type layout struct {
-	Groups        []rackGroup
-	Width, Height int
-	Cell          size // of a node
-	Names         bool // cells are large enough for names
-}
 
 type size struct{ W, H int }
 
 // rackGroup are the racks of one topology or fabric.
 type rackGroup struct {
 	Title string
-	X, Y  int // of the title
 	Racks []rack
 }
 
@@ -49,8 +36,7 @@ type rack struct {
 	Under string
 	// Short and ShortUnder fit above one column.
 	Short, ShortUnder string
-	// X and Y are where the rack stands in an SVG. The page lets racks flow.
-	X, Y, Width, Height int
+	Width, Height     int
 	// Cell is the size of its cells, and Named says that they have names.
 	Cell  size
 	Named bool
@@ -66,31 +52,20 @@ type cell struct {
 	At          int
 	// Label is what is said of the cell aloud.
 	Label string
-	// Title is all that is said of the cell, in an SVG. A page writes it for the cell that somebody looks at.
-	Title string
 }
 
-// pen places groups side by side, and in each of them racks, in as many rows as they need.
-type pen struct {
-	*layout
-	left, right int // of the group
-	top, bottom int // of the groups beside each other
-	x, y        int // of the next rack
-	tallest     int // of the row of racks
-}
-
-func layoutOf(plan *topology.Plan, d *drawer) *layout {
-	l := &layout{Names: len(plan.Nodes) <= maxNamed, Cell: size{9, 9}}
-	if l.Names {
-		l.Cell = size{128, 16}
+// rackGroupsOf returns the racks of blocks, and of the nodes in no block.
+func rackGroupsOf(plan *topology.Plan, d *drawer) (groups []rackGroup) {
+	named, cellSize := len(plan.Nodes) <= maxNamed, size{9, 9}
+	if named {
+		cellSize = size{128, 16}
 	}
-	p := &pen{layout: l, left: gap, right: gap, top: gap / 2, bottom: gap / 2}
 	at := make(map[string]int, len(plan.Nodes))
 	for i := range plan.Nodes {
 		at[plan.Nodes[i].SlurmName] = i
 	}
 	draw := func(name, share, under string, columns [][]string) rack {
-		r := rack{Name: name, Short: shortName(name, maxBold), Share: share, Under: under, ShortUnder: shortName(under, maxShort), Cell: l.Cell, Named: l.Names}
+		r := rack{Name: name, Short: shortName(name, maxBold), Share: share, Under: under, ShortUnder: shortName(under, maxShort), Cell: cellSize, Named: named}
 		for c, places := range columns {
 			for tray, name := range places {
 				s := d.stateOf(name)
@@ -114,50 +89,35 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 			racks = append(racks, draw(b.Name, shareOf(len(b.Nodes), b.base), strings.Join(above.path(d.leafOf(b.Nodes)), " · "), d.columns(b.Nodes, b.base)))
 		}
 		blocks = blocks[len(own[i].Blocks):]
-		p.group(titleOf(plan, own, &own[i]), racks)
+		groups = append(groups, rackGroup{titleOf(plan, own, &own[i]), racks})
 	}
 	for _, g := range d.apart(plan, above) {
 		var racks []rack
 		for _, r := range g.racks {
 			racks = append(racks, draw(r.name, countOf(len(r.nodes), "node"), "", inColumns(inOrder(r.nodes))))
 		}
-		p.group(g.title, racks)
+		groups = append(groups, rackGroup{g.title, racks})
 	}
-	l.Height = p.bottom + gap
-	return l
+	for _, g := range groups {
+		g.stand()
+	}
+	return groups
 }
 
-// group places a group beside the last one if it fits there, else below.
-func (p *pen) group(title string, racks []rack) {
-	width, lines := 0, 1
-	if p.Names {
-		lines = 2
+// stand places the cells of all racks below heads of one height.
+func (g *rackGroup) stand() {
+	lines := 1
+	for i := range g.Racks {
+		switch r := &g.Racks[i]; {
+		case r.Named && r.Under != "":
+			lines = 3
+		case r.Named:
+			lines = max(lines, 2)
+		}
 	}
-	if p.Names && slices.ContainsFunc(racks, func(r rack) bool { return r.Under != "" }) {
-		lines = 3
+	for i := range g.Racks {
+		g.Racks[i].stand(lines*lineRoom + headRoom)
 	}
-	for i := range racks {
-		racks[i].stand(lines*lineRoom + headRoom)
-		width += racks[i].Width + gap
-	}
-	width = max(width, len([]rune(title))*letter)
-	p.left = p.right
-	if p.left > gap {
-		p.left += gap
-	}
-	if p.left+width > pageWidth {
-		p.left, p.right, p.top = gap, gap, p.bottom+gap
-	}
-	g := rackGroup{Title: title, X: p.left, Y: p.top + groupRoom - 10}
-	p.x, p.y, p.tallest = p.left, p.top+groupRoom, 0
-	for i := range racks {
-		p.place(&racks[i])
-	}
-	g.Racks = racks
-	p.Groups = append(p.Groups, g)
-	p.right = max(p.right, p.left+width)
-	p.bottom = max(p.bottom, p.y+p.tallest)
-	p.Width = max(p.Width, p.right+gap)
 }
 
 // shortName leaves out the middle of a name of more than most letters.
@@ -188,17 +148,6 @@ func (r *rack) stand(head int) {
 		c.X, c.Y = edge+c.X*(r.Cell.W+edge), head+(rows-len(r.columns[c.X])+c.Y)*(r.Cell.H+edge)
 	}
 	r.Width, r.Height = edge+len(r.columns)*(r.Cell.W+edge), head+rows*(r.Cell.H+edge)
-}
-
-// place places a rack beside the last one, or below it.
-func (p *pen) place(r *rack) {
-	if p.x+r.Width > pageWidth && p.x > p.left {
-		p.x, p.y, p.tallest = p.left, p.y+p.tallest+gap, 0
-	}
-	r.X, r.Y = p.x, p.y
-	p.tallest = max(p.tallest, r.Height)
-	p.x += r.Width + gap
-	p.right = max(p.right, p.x)
 }
 
 // titleOf names one of a plan's own block topologies.

@@ -3,34 +3,49 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// leftOut lists by reason the nodes in no block. Without any block it lists the
-// nodes below no switch.
-func (d *drawer) leftOut(plan *topology.Plan) {
+// group are nodes in no block for one reason.
+type group struct {
+	Reason string `json:"reason"`
+	Why    string `json:"why"`
+	Nodes  string `json:"nodes"`
+	Count  int    `json:"count"`
+	names  []string
+}
+
+// groupsOf are the nodes in no block, by reason. Without any block they are the nodes below no switch.
+func groupsOf(plan *topology.Plan, d *drawer) []group {
 	byReason := map[string][]string{}
-	var reasons []string
 	for i := range plan.Nodes {
 		pl := &plan.Nodes[i]
-		if at := d.places[pl.SlurmName]; at.Block != "" || len(d.racks) == 0 && at.Leaf != "" {
-			continue
+		if at := d.places[pl.SlurmName]; at.Block == "" && (len(d.racks) > 0 || at.Leaf == "") {
+			byReason[pl.Reason] = append(byReason[pl.Reason], pl.SlurmName)
 		}
-		if byReason[pl.Reason] == nil {
-			reasons = append(reasons, pl.Reason)
-		}
-		byReason[pl.Reason] = append(byReason[pl.Reason], pl.SlurmName)
 	}
-	if len(reasons) == 0 {
+	var out []group
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		names := byReason[reason]
+		out = append(out, group{reason, whyLeftOut(reason), hostlist.Compress(names), len(names), names})
+	}
+	return out
+}
+
+// leftOut lists the nodes in no block.
+func (d *drawer) leftOut(plan *topology.Plan) {
+	groups := groupsOf(plan, d)
+	if len(groups) == 0 {
 		return
 	}
-	slices.Sort(reasons)
 	what := "In no block"
 	switch {
 	case len(d.racks) > 0:
@@ -41,13 +56,12 @@ func (d *drawer) leftOut(plan *topology.Plan) {
 	}
 	d.printf("%s\n", d.paint(bold, what))
 	width := 0
-	for _, r := range reasons {
-		width = max(width, len(r)+len(whyLeftOut(r)))
+	for _, g := range groups {
+		width = max(width, len(g.Reason)+len(g.Why))
 	}
-	for _, r := range reasons {
-		head := fmt.Sprintf("  %5d  %-*s", len(byReason[r]), width+2, r+": "+whyLeftOut(r))
-		names := shortList(byReason[r], d.o.Width-utf8.RuneCountInString(head)-2)
-		d.printf("%s  %s\n", head, d.paint(dim, names))
+	for _, g := range groups {
+		head := fmt.Sprintf("  %5d  %-*s", g.Count, width+2, g.Reason+": "+g.Why)
+		d.printf("%s  %s\n", head, d.paint(dim, shortList(g.names, d.o.Width-utf8.RuneCountInString(head)-2)))
 	}
 	d.printf("\n")
 }
@@ -99,7 +113,7 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// printable turns control characters into spaces: they could change a terminal, and XML has none.
+// printable turns control characters into spaces, because they could change a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

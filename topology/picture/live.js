@@ -1,35 +1,69 @@
 
-// What changes arrives as events of the server. Their address is empty in a file.
-const events = JSON.parse(el("server").textContent);
-let heard = Date.now(), stream = null, reading = false;
+// The page asks its server for the data of now. A file has no server.
+const address = el("data").dataset.address;
+let etag = el("data").dataset.etag, heard = Date.now();
 
-// change takes what is different, or reads the whole page if that is not for this version.
-function change(d) {
-  if (d.from !== data.version || d.layout !== data.layout) { reread(); return; }
-  for (const i in d.nodes || {}) data.nodes[i] = d.nodes[i];
-  Object.assign(data.parts, d.parts || {});
-  data.jobs = Object.assign(data.jobs || {}, d.jobs || {});
-  for (const id of d.ended || []) delete data.jobs[id];
-  for (const id of [...Object.keys(d.jobs || {}), ...(d.ended || [])]) delete told[id];
-  data.version = d.version;
-  index();
-  refresh();
+// get asks the server about the publication of the page. No answer takes longer than the limit.
+function get(path, query, headers) {
+  const url = new URL(path, location.href);
+  url.search = new URLSearchParams({publication: new URLSearchParams(location.search).get("publication") || "", ...query});
+  return fetch(url, {cache: "no-store", headers, signal: AbortSignal.timeout(75000)});
 }
 
-// ask asks the server which GPUs a job has. The page of a large site does not have those of all.
+// ask asks which GPUs a job has. The page of a large site does not have the GPUs of all jobs.
 async function ask(job) {
-  if (!events) return;
+  if (!address) return;
   told[job.id] = null; // the question is on its way
-  const address = new URL(events.replace(/events$/, "job"), location.href);
-  address.search = new URLSearchParams({publication: new URLSearchParams(location.search).get("publication") || "", id: job.id});
   try {
-    const answer = await fetch(address, {cache: "no-store"});
+    const answer = await get(address.replace(/data$/, "job"), {id: job.id});
     if (!answer.ok) return; // the job has ended, or Slurm does not answer: the facts are without GPUs
     told[job.id] = (await answer.json()).gpus;
     refresh();
   } catch {
     delete told[job.id];
   }
+}
+
+// poll asks for the data of now, and again after 5 seconds.
+async function poll() {
+  try {
+    const answer = await get(address, {}, {"If-None-Match": etag});
+    if (answer.status === 401 || answer.status === 403) location.reload(); // the page says how to sign in
+    if (answer.ok) await take(answer);
+    if (answer.ok || answer.status === 304) heard = Date.now();
+  } catch {
+    // The server is gone: say tells how old the data is.
+  }
+  say();
+  setTimeout(poll, 5000);
+}
+
+// take shows the data of an answer. If the nodes stand elsewhere, it reads the page again for the drawing.
+async function take(answer) {
+  const next = await answer.json();
+  if (next.layout === data.layout) { show(next, answer.headers.get("ETag")); return; }
+  const again = await get(location.pathname);
+  if (!again.ok) throw new Error(again.status);
+  const page = new DOMParser().parseFromString(await again.text(), "text/html"), now = page.getElementById("data");
+  show(JSON.parse(now.textContent), now.dataset.etag, page);
+}
+
+// show shows other data, and the drawing of a page if there is one. There is no reload: what was chosen and
+// searched stays, and so does the place that was scrolled to.
+function show(next, name, page) {
+  const cell = data.nodes[at] && data.nodes[at].name, focused = document.activeElement && document.activeElement.closest(".n");
+  const job = (d, id) => JSON.stringify((d.jobs || {})[id]);
+  for (const id in told) if (job(data, id) !== job(next, id)) delete told[id];
+  data = next;
+  etag = name;
+  if (page) {
+    redraw(page);
+    at = Math.max(0, numberOf(cell));
+    collect();
+  }
+  index();
+  refresh();
+  if (page && focused && cells[at]) focus(at);
 }
 
 // redraw takes the drawing and the switches of a page.
@@ -39,61 +73,14 @@ function redraw(page) {
   if (old && next) { next.open = old.open; old.replaceWith(next); } else if (next) el("table").before(next); else if (old) old.remove();
 }
 
-// reread reads the page again and takes its drawing if it is another one, without a reload: what was chosen and
-// searched stays, and so does the place that was scrolled to.
-async function reread() {
-  if (reading) return;
-  reading = true;
-  try {
-    const answer = await fetch(location.href, {cache: "no-store"});
-    if (answer.status === 401 || answer.status === 403) { location.reload(); return; }
-    if (!answer.ok) throw new Error(answer.status);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const name = data.nodes[at] && data.nodes[at].name, focused = document.activeElement && document.activeElement.closest(".n");
-    const layout = data.layout;
-    data = JSON.parse(page.getElementById("data").textContent);
-    told = {};
-    if (data.layout !== layout) redraw(page);
-    at = Math.max(0, numberOf(name));
-    index();
-    collect();
-    refresh();
-    if (focused && cells[at]) focus(at);
-    connect();
-  } catch {
-    setTimeout(reread, 3000);
-  } finally {
-    reading = false;
-  }
-}
-
-function hear() {
-  heard = Date.now();
-  say();
-}
 // say tells whether the page is current.
 function say() {
-  const quiet = Date.now() - heard, cut = quiet > 20000 || quiet > 5000 && stream.readyState !== EventSource.OPEN;
-  if (!cut && stream.readyState !== EventSource.OPEN) return; // it may be back in a moment
+  const cut = Date.now() - heard > 15000;
   const text = cut ? "cut off: this is as of " + new Date(heard).toLocaleTimeString() : "live";
   if (el("status").textContent !== text) el("status").textContent = text;
   el("status").classList.toggle("cut", cut);
 }
-function connect() {
-  if (stream) stream.close();
-  const address = new URL(events, location.href);
-  address.search = new URLSearchParams({publication: new URLSearchParams(location.search).get("publication") || "", version: data.version});
-  stream = new EventSource(address);
-  stream.addEventListener("open", hear);
-  stream.addEventListener("beat", hear);
-  stream.addEventListener("changes", e => { hear(); change(JSON.parse(e.data)); });
-  stream.addEventListener("whole", () => { hear(); reread(); });
-  stream.addEventListener("error", () => {
-    say();
-    if (stream.readyState === EventSource.CLOSED) setTimeout(reread, 3000); // the browser does not try again
-  });
-}
-if (events) {
-  connect();
+if (address) {
+  poll();
   setInterval(say, 1000);
 }

@@ -22,13 +22,10 @@ var script string
 //go:embed live.js
 var liveScript string
 
-var pages = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Drawings are the forms beside text, by name.
-var Drawings = map[string]func(io.Writer, *Site) error{"svg": SVG, "html": HTML}
-
-// HTML writes a page that needs nothing beside it: the same drawing, with the facts of each
-// node, a search, and what is wrong.
+// HTML writes a page that needs nothing beside it: the racks, with the facts of each node, a
+// search, and what is wrong.
 func HTML(w io.Writer, s *Site) error {
 	v, err := ViewOf(s)
 	if err != nil {
@@ -39,15 +36,11 @@ func HTML(w io.Writer, s *Site) error {
 
 // PageOptions say what a server adds to the page.
 type PageOptions struct {
-	// Events is the address that tells what has changed, below the page's own. Empty: nothing
-	// changes.
-	Events string
+	// DataAddress is where the page asks for the view of now. Empty: nothing changes.
+	DataAddress string
 	// Publications are all names that the page's address takes as ?publication=NAME.
 	Publications []string
 }
-
-// Page writes the page.
-func (v *View) Page(w io.Writer, o PageOptions) error { return execute(w, "page", v, o) }
 
 // Policy is the Content-Security-Policy of the page: its own style and script by their
 // digests, and questions to its own server.
@@ -60,23 +53,23 @@ func digestOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// shown is what the templates see.
+// shown is what the template sees.
 type shown struct {
-	*drawing
+	*View
 	PageOptions
-	View   *View
 	Style  template.CSS
 	Script template.JS
 	Policy string // of a page without a server that sends it
 }
 
-func execute(w io.Writer, name string, v *View, o PageOptions) error {
-	s := shown{drawing: v.draw, PageOptions: o, View: v, Style: template.CSS(style), Script: template.JS(script + liveScript)} //nolint:gosec // our own files
-	if o.Events == "" {
+// Page writes the page.
+func (v *View) Page(w io.Writer, o PageOptions) error {
+	s := shown{View: v, PageOptions: o, Style: template.CSS(style), Script: template.JS(script + liveScript)} //nolint:gosec // our own files
+	if o.DataAddress == "" {
 		s.Policy = Policy()
 	}
 	out := bufio.NewWriterSize(w, 1<<16) // a template writes each word
-	err := pages.ExecuteTemplate(out, name, s)
+	err := pageTemplate.Execute(out, s)
 	if err == nil {
 		err = out.Flush()
 	}

@@ -27,7 +27,8 @@ function put(place, ...children) {
   if (all.length !== now.length || all.some((c, k) => !c.isEqualNode(now[k]))) place.replaceChildren(...all);
 }
 const link = (text, on) => make("button", {class: "link", type: "button", onclick: on}, text);
-const jobList = () => Object.values(data.jobs || {}).sort((a, b) => b.nodes.length - a.nodes.length || a.id.localeCompare(b.id, "en", {numeric: true}));
+const byNumber = new Intl.Collator("en", {numeric: true}); // localeCompare makes one for each two words
+const jobList = () => Object.values(data.jobs || {}).sort((a, b) => b.nodes.length - a.nodes.length || byNumber.compare(a.id, b.id));
 const numberOf = name => data.nodes.findIndex(n => n.name === name);
 const bad = (n, what) => ((n.said || {}).bad || []).includes(what);
 
@@ -63,7 +64,7 @@ function byOwner(mode) {
 }
 function bySegments() {
   const size = Number(el("size").value), left = {};
-  for (const s of data.parts.segments || []) if (s.size === size) for (const b in s.taken || {}) left[b] = s.taken[b];
+  for (const s of data.segments || []) if (s.size === size) for (const b in s.taken || {}) left[b] = s.taken[b];
   return n => {
     if (!n.use) return ["none", "Slurm says nothing", "Slurm says nothing"];
     if (n.use !== "free") return n.use === "busy" ? ["used", "busy", n.slurm] : [n.use, "takes no job", n.slurm];
@@ -90,8 +91,10 @@ function paint() {
     const cell = cells[i];
     if (!cell) return;
     const pale = n.class === "without-GPU" && kind !== n.class && !ill.includes(kind); // the nodes with GPUs are what the page is about
-    set(cell, "class", "n " + kind + (pale ? " pale" : "") + (found ? " found" : "") + (marks && marks.has(i) ? " marked" : "") + (n.name === chosen.node ? " chosen" : ""));
-    set(cell, "aria-label", n.name + ": " + words);
+    const look = "n " + kind + (pale ? " pale" : "") + (found ? " found" : "") + (marks && marks.has(i) ? " marked" : "") + (n.name === chosen.node ? " chosen" : "");
+    const label = n.name + ": " + words;
+    if (cell.look !== look) cell.setAttribute("class", cell.look = look); // to ask for an attribute takes longer
+    if (cell.label !== label) cell.setAttribute("aria-label", cell.label = label);
   });
   const drawing = el("drawing");
   if (drawing) drawing.classList.toggle("dimmed", text !== "" || marks !== null);
@@ -108,7 +111,6 @@ const kinds = ["healthy", "without-report", "without-GPU", "ready", "agrees", "s
   "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"];
 const ill = ["unavailable", "degraded", "bad", "none"]; // hatched, or pale already
 const order = kind => kinds.indexOf(kind);
-function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
 function textOf(i) {
   if (texts[i] === undefined) {
     const n = data.nodes[i], jobs = (jobsOn.get(i) || []).map(j => [j.id, j.name, j.user, j.account, j.partition]);
@@ -175,7 +177,7 @@ function nodeFacts(n, i) {
 }
 // withRemedy adds what to do to a text that begins with a reason word.
 function withRemedy(text) {
-  const todo = (data.parts.remedies || {})[text.split(":")[0]];
+  const todo = (data.remedies || {})[text.split(":")[0]];
   return todo ? text.replace(/[.; ]+$/, "") + ". What to do: " + todo : text;
 }
 const remedyOf = (reason, message) => withRemedy(reason + ": " + message).slice(reason.length + 2);
@@ -221,17 +223,17 @@ function table(id, title, head, rows, most) {
 }
 // ago says how old Slurm's answer is.
 function ago() {
-  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(data.parts.asked)) / 1000));
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(data.asked)) / 1000));
   const age = seconds < 120 ? seconds + " s" : seconds < 7200 ? Math.floor(seconds / 60) + " min" : Math.floor(seconds / 3600) + " h";
-  const text = data.parts.asked ? "Slurm was asked " + age + " ago" : "";
+  const text = data.asked ? "Slurm was asked " + age + " ago" : "";
   if (el("asked").textContent !== text) el("asked").textContent = text;
 }
 function fill() {
-  const p = data.parts, text = el("search").value.trim().toLowerCase();
+  const text = el("search").value.trim().toLowerCase();
   const has = (...words) => text === "" || words.filter(Boolean).join("\n").toLowerCase().includes(text);
-  put(el("summary"), ...(p.summary || []).map(s => make("li", {}, s)));
+  put(el("summary"), ...(data.summary || []).map(s => make("li", {}, s)));
   ago();
-  put(el("trouble"), ...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
+  put(el("trouble"), ...(data.trouble || []).map(s => make("p", {class: "held"}, s)));
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
   const number = n => n ? String(n) : "";
   const jobRow = j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {},
@@ -240,14 +242,14 @@ function fill() {
     jobs.map(jobRow), 100);
   const colourBy = size => { el("colour").value = "segments"; el("size").value = size; paint(); };
   table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and available", "num"]],
-    (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => colourBy(s.size)), String(s.now), String(s.all)]})), 60);
+    (data.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => colourBy(s.size)), String(s.now), String(s.all)]})), 60);
   table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]],
-    (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
-  const wrong = (p.problems || []).filter(q => has(q.node, q.reason, q.message));
+    (data.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
+  const wrong = (data.problems || []).filter(q => has(q.node, q.reason, q.message));
   table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]],
     wrong.map(q => ({cells: [where(q.node), q.reason, remedyOf(q.reason, q.message)]})), 50);
-  held(p.held);
-  const sizes = [...new Set((p.segments || []).map(s => s.size))], choice = el("size"), was = choice.value;
+  held(data.held);
+  const sizes = [...new Set((data.segments || []).map(s => s.size))], choice = el("size"), was = choice.value;
   if (choice.children.length !== sizes.length) choice.replaceChildren(...sizes.map(s => make("option", {value: s}, String(s))));
   if (was) choice.value = was; else if (sizes.includes(16)) choice.value = 16;
   if (el("table").open) nodeTable(text);

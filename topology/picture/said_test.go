@@ -87,24 +87,6 @@ func TestSaidMany(t *testing.T) {
 	}
 }
 
-// TestSaidSVG has the same below the racks, and all that is known of a node in its title.
-func TestSaidSVG(t *testing.T) {
-	var got bytes.Buffer
-	if err := SVG(&got, talked(t)); err != nil {
-		t.Fatal(err)
-	}
-	cells := rectsOf(t, got.Bytes())
-	if cells["n with-warning"] != 5 || cells["n degraded"] != 1 {
-		t.Errorf("cells %v", cells)
-	}
-	for _, want := range []string{"<title>gb200-051: with warning; Slurm IDLE; IMEX DaemonNotReady: the daemon", "<title>gb200-019: healthy; Slurm ALLOCATED; IMEX Ready: jobs across nodes may use IMEX here; place Agrees: all agree; fabric Healthy; job 4711_3 of bob</title>",
-		"18 nodes in 2 blocks", "2 blocks, 1 would be large enough; segment 18 got 16&#43;2", "IDLE&#43;DRAIN", "healthy: 66"} {
-		if !strings.Contains(got.String(), want) {
-			t.Errorf("the drawing lacks %q", want)
-		}
-	}
-}
-
 // TestXids: a node is degraded if a GPU of it needs a reset or a repair, and not for other Xids.
 func TestXids(t *testing.T) {
 	zero := 0

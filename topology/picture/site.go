@@ -2,7 +2,7 @@ package picture
 
 import "github.com/quoin-hpc/quoin/topology"
 
-// Site is all that there is to draw. Text, SVG, page and document are made of it. What is
+// Site is all that there is to draw. Text, page and document are made of it. What is
 // not known is left out.
 type Site struct {
 	// Publication is the name of the plan's publication.

@@ -1,5 +1,5 @@
-// Package picture draws a plan as text for terminals, as SVG, and as a page: where every
-// node is, its state, and which nodes are left out.
+// Package picture draws a plan as text for terminals and as a page: where every node is, its
+// state, and which nodes are left out.
 package picture
 
 import (

@@ -2,9 +2,6 @@ package picture
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,71 +32,68 @@ func viewOf(t *testing.T, s *Site) *View {
 	return v
 }
 
-// TestChanges compares two views: what is the same is not said again.
-func TestChanges(t *testing.T) {
+// dataOf is what the page's script reads.
+func dataOf(t *testing.T, v *View) (data pageData) {
+	t.Helper()
+	if err := json.Unmarshal(v.Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestViewNames compares two views: a change changes the ETag, and the layout only if nodes or switches stand elsewhere.
+func TestViewNames(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		change func(*Site)
-		// parts, nodes, jobs and ended are what the changes have. whole needs another drawing.
-		parts []string
-		nodes []int
-		jobs  []string
-		ended []string
-		whole bool
+		name            string
+		change          func(*Site)
+		changed, redraw bool
 	}{
 		{name: "nothing", change: func(*Site) {}},
-		{name: "a node", change: func(s *Site) { s.Said["n2"] = Said{IMEX: Verdict{Wrong: true, Reason: "Odd"}} }, nodes: []int{1}},
-		{name: "a node with a remedy", change: func(s *Site) { s.Said["n2"] = Said{Fabric: Verdict{Wrong: true, Reason: "FabricUnhealthy"}} }, nodes: []int{1}, parts: []string{"remedies"}},
-		{name: "a job ends, and another starts", change: func(s *Site) { s.Jobs = []Job{{ID: "2", Nodes: []string{"n1"}}} }, jobs: []string{"2"}, ended: []string{"1"}},
-		{name: "a job more", change: func(s *Site) { s.Jobs = append(s.Jobs, Job{ID: "2"}) }, jobs: []string{"2"}, parts: []string{"summary"}},
-		{name: "Slurm is asked again", change: func(s *Site) { s.Asked = "2026-11-26T12:00:00Z" }, parts: []string{"asked"}},
-		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Holds: []Hold{{Reason: "BigChange"}}} }, parts: []string{"held", "remedies"}},
-		{name: "a node moves", change: func(s *Site) { s.Plan.Topologies[0].Blocks[0].Nodes = []string{"n1"} }, whole: true},
-		{name: "the switches are known from cables", change: func(s *Site) { s.Plan.Topologies[1].Source = "cables" }, whole: true},
+		{name: "a node", change: func(s *Site) { s.Said["n2"] = Said{IMEX: Verdict{Wrong: true, Reason: "Odd"}} }, changed: true},
+		{name: "a job ends, and another starts", change: func(s *Site) { s.Jobs = []Job{{ID: "2", Nodes: []string{"n1"}}} }, changed: true},
+		{name: "Slurm is asked again", change: func(s *Site) { s.Asked = "2026-11-26T12:00:00Z" }, changed: true},
+		{name: "Slurm does not answer", change: func(s *Site) { s.Trouble = []string{"away"} }, changed: true},
+		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Holds: []Hold{{Reason: "BigChange"}}} }, changed: true},
+		{name: "a segment is free", change: func(s *Site) { s.Segments = []Segments{{Topology: "nvl", Size: 2, Now: 1}} }, changed: true},
+		{name: "a problem", change: func(s *Site) { s.Plan.Problems = []topology.Finding{{Reason: "NoHostname"}} }, changed: true},
+		{name: "a node moves", change: func(s *Site) { s.Plan.Topologies[0].Blocks[0].Nodes = []string{"n1"} }, changed: true, redraw: true},
+		{name: "the switches are known from cables", change: func(s *Site) { s.Plan.Topologies[1].Source = "cables" }, changed: true, redraw: true},
 		{name: "a node more", change: func(s *Site) {
 			s.Plan.Nodes = append(s.Plan.Nodes, topology.Placement{SlurmName: "n3", Reason: "NoGPUs"})
-		}, whole: true},
+		}, changed: true, redraw: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before, next := small(), small()
+			old, next := small(), small()
 			tt.change(next)
-			was, is := viewOf(t, before), viewOf(t, next)
-			text, err := is.Changes(was)
-			if err != nil {
-				t.Fatal(err)
+			before, now := viewOf(t, old), viewOf(t, next)
+			if changed := before.ETag != now.ETag; changed != tt.changed {
+				t.Errorf("from %s to %s, want another: %t", before.ETag, now.ETag, tt.changed)
 			}
-			if tt.whole {
-				if text != nil || was.Layout == is.Layout {
-					t.Errorf("the same drawing: %s", text)
-				}
-				return
-			}
-			var d document
-			if err := json.Unmarshal(text, &d); err != nil {
-				t.Fatal(err)
-			}
-			got := [][]string{slices.Sorted(maps.Keys(d.Parts)), slices.Sorted(maps.Keys(d.Jobs)), d.Ended}
-			if diff := cmp.Diff([][]string{tt.parts, tt.jobs, tt.ended}, got); diff != "" || !slices.Equal(slices.Sorted(maps.Keys(d.Nodes)), tt.nodes) {
-				t.Errorf("nodes %v, and parts, jobs, ended (-want +got):\n%s", d.Nodes, diff)
-			}
-			if same := was.Version == is.Version; d.From != was.Version || d.Version != is.Version || same != (tt.name == "nothing") {
-				t.Errorf("from %s to %s", d.From, d.Version)
+			if redraw := dataOf(t, before).Layout != dataOf(t, now).Layout; redraw != tt.redraw {
+				t.Errorf("another layout: %t, want %t", redraw, tt.redraw)
 			}
 		})
 	}
 }
 
-// TestViewJobs gives the nodes of jobs their numbers, and switches their path.
-func TestViewJobs(t *testing.T) {
-	v := viewOf(t, small())
-	for got, want := range map[string]string{
-		string(v.jobs["1"]):         `{"id":"1","nodes":[1],"gpus":["0-3"],"elsewhere":["n9"]}`,
-		string(v.nodes[0]):          `{"name":"n1","block":"b1","switches":["leaf","spine"],"class":"missing","state":"no node","reason":"Placed","slurm":"IDLE","use":"free"}`,
-		fmt.Sprint(v.draw.Switches): "[{spine 0 2} {leaf 1 2}]",
-	} {
-		if got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+// TestView gives the nodes of jobs their numbers, and switches their path. It says what to do about what is wrong.
+func TestView(t *testing.T) {
+	s := small()
+	s.Said["n2"] = Said{Fabric: Verdict{Wrong: true, Reason: "FabricUnhealthy"}}
+	v := viewOf(t, s)
+	data := dataOf(t, v)
+	if diff := cmp.Diff(job{Job: Job{ID: "1"}, Nodes: []int{1}, GPUs: []string{"0-3"}, Elsewhere: []string{"n9"}}, data.Jobs["1"]); diff != "" {
+		t.Errorf("the job (-want +got):\n%s", diff)
+	}
+	want := node{Name: "n1", Block: "b1", Switches: []string{"leaf", "spine"}, Class: "missing", State: "no node", Reason: "Placed", Slurm: "IDLE", Use: "free"}
+	if diff := cmp.Diff(want, data.Nodes[0]); diff != "" {
+		t.Errorf("the node (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]branch{{"spine", 0, 2}, {"leaf", 1, 2}}, v.Switches); diff != "" {
+		t.Errorf("switches (-want +got):\n%s", diff)
+	}
+	if len(data.Remedies) != 1 || data.Remedies["FabricUnhealthy"] == "" {
+		t.Errorf("what to do: %q", data.Remedies)
 	}
 }
 
@@ -154,7 +148,7 @@ func TestRackText(t *testing.T) {
 	} {
 		plan, facts := planned(t, sites.Open(t, site))
 		var got []string
-		for _, g := range viewOf(t, &Site{Plan: plan, Facts: facts}).draw.Groups {
+		for _, g := range viewOf(t, &Site{Plan: plan, Facts: facts}).Groups {
 			if len(plan.Blocks()) == 0 {
 				got = append(got, g.Title)
 				continue
@@ -169,21 +163,20 @@ func TestRackText(t *testing.T) {
 	}
 }
 
-// TestLayout lets no two cells overlap, and none stand outside.
+// TestLayout lets no two cells of a rack overlap, and none stand outside.
 func TestLayout(t *testing.T) {
 	for _, site := range []string{"mixed", "gb200-nvl72x4", "hgx-h100", "a100-mig"} {
 		plan, facts := planned(t, sites.Open(t, site))
-		v := viewOf(t, &Site{Plan: plan, Facts: facts})
-		taken, cells := map[[2]int]string{}, 0
-		for _, g := range v.draw.Groups {
+		cells := 0
+		for _, g := range viewOf(t, &Site{Plan: plan, Facts: facts}).Groups {
 			for _, r := range g.Racks {
+				taken := map[[2]int]string{}
 				for _, c := range r.Cells {
 					if c.At >= 0 {
 						cells++
 					}
-					c.X, c.Y = r.X+c.X, r.Y+c.Y
-					if other := taken[[2]int{c.X, c.Y}]; other != "" || c.X+v.draw.Cell.W > v.draw.Width || c.Y+v.draw.Cell.H > v.draw.Height {
-						t.Errorf("%s: %s stands at %d,%d of %d,%d, and so does %q", site, c.Name, c.X, c.Y, v.draw.Width, v.draw.Height, other)
+					if other := taken[[2]int{c.X, c.Y}]; other != "" || c.X+r.Cell.W > r.Width || c.Y+r.Cell.H > r.Height {
+						t.Errorf("%s: %s stands at %d,%d of %d,%d, and so does %q", site, c.Name, c.X, c.Y, r.Width, r.Height, other)
 					}
 					taken[[2]int{c.X, c.Y}] = c.Name + "."
 				}

@@ -31,7 +31,7 @@ func TestRealMapAccess(t *testing.T) {
 	t.Parallel()
 	g := guard(t, kuberig.StartTest(t), page.New(oneNode{}, slog.New(slog.DiscardHandler)).Handler())
 	await.Until(t, "an operator sees the map", func() bool { return g.ask(t, "/map", g.tokens["operator"]) == http.StatusOK }) // the binding arrives soon
-	for _, path := range []string{"/map", "/map/events", "/map/other"} {
+	for _, path := range []string{"/map", "/map/data", "/map/other"} {
 		for _, tt := range []struct {
 			name, token string
 			want        int

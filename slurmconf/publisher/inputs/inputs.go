@@ -28,9 +28,8 @@ type Inputs struct {
 	UnnamedFacts []topology.Facts
 	// Problems are further problems of nodes.
 	Problems []topology.Finding
-	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
-	// own name. All has both by their own name.
-	Nodes, Nameless, All map[string]*Node
+	// Nodes has the nodes of Facts by Slurm name. All has these and the nodes of Unnamed by their own name.
+	Nodes, All map[string]*Node
 	// States are Slurm's words for the state of nodes by Slurm name, if worker pods in a list
 	// have them.
 	States map[string]string
@@ -54,7 +53,7 @@ type Inputs struct {
 
 // Gather returns what the snapshot says of the nodes that the rules take.
 func (r *Rules) Gather(snap *Snapshot) Inputs {
-	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)), Nameless: map[string]*Node{},
+	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)),
 		All: make(map[string]*Node, len(snap.Nodes)), States: map[string]string{}, Claimed: map[string]string{}, Pending: map[string]bool{}}
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {
@@ -65,7 +64,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		in.All[n.Name] = n
 		names, problem := r.NamesOf(n)
 		if problem.Reason != "" {
-			in.Unnamed, in.Nameless[n.Name] = append(in.Unnamed, problem), n
+			in.Unnamed = append(in.Unnamed, problem)
 			in.UnnamedFacts = append(in.UnnamedFacts, r.Read(n, snap, unreadable))
 			continue
 		}
@@ -131,7 +130,7 @@ func (in *Inputs) expect(r *Rules, snap *Snapshot) {
 		return
 	}
 	for i := range in.Unnamed {
-		if n := in.Nameless[in.Unnamed[i].Node]; in.Unnamed[i].Reason == ReasonNoWorkerPod {
+		if n := in.All[in.Unnamed[i].Node]; in.Unnamed[i].Reason == ReasonNoWorkerPod {
 			f := in.UnnamedFacts[i]
 			f.SlurmName = (&Worker{}).nameOn(n)
 			in.Expected = append(in.Expected, f)
@@ -157,7 +156,6 @@ func (in *Inputs) checkPods(r *Rules, snap *Snapshot) {
 func (in *Inputs) unname(f *topology.Facts, reason, message string) {
 	in.Unnamed = append(in.Unnamed, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message})
 	in.UnnamedFacts = append(in.UnnamedFacts, *f)
-	in.Nameless[f.Name] = in.All[f.Name]
 	in.Claimed[f.SlurmName] = message
 	delete(in.Nodes, f.SlurmName)
 }

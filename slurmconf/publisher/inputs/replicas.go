@@ -51,34 +51,32 @@ const (
 	PodGivenUp
 )
 
-// PodFates returns what became of the worker pods of the Slurm names. owners has the NodeSet
-// of each name's last pod, as far as it is known.
+// PodFates returns a function that says what became of the worker pod of a Slurm name. owner is the NodeSet of the name's
+// last pod, if it is known. Ask for each name once.
 //
 // A NodeSet says how many pods it makes, and not which. As many of its names as it has still
-// to make count as PodWanted, from the first of the names on. If no NodeSet says how many it
+// to make count as PodWanted, from the first name on. If no NodeSet says how many it
 // makes and no worker pod is known at all, nobody can tell.
-func (r *Rules) PodFates(snap *Snapshot, owners map[string]Owner, names []string) map[string]PodFate {
-	if !snap.Whole || !r.ByPods() || len(names) == 0 {
-		return nil
+func (r *Rules) PodFates(snap *Snapshot) func(name string, owner Owner, known bool) PodFate {
+	if !snap.Whole || !r.ByPods() {
+		return func(string, Owner, bool) PodFate { return PodUnknown }
 	}
 	pods, short := r.podNames(snap), snap.short()
-	fates := make(map[string]PodFate, len(names))
-	for _, name := range names {
-		owner, known := owners[name]
+	return func(name string, owner Owner, known bool) PodFate {
 		more, counted := short[owner]
 		switch {
 		case pods[name]:
-			fates[name] = PodThere
+			return PodThere
 		case !r.BySlinky(): // nobody says whether a pod is made again
 		case known && owner == Owner{}: // slurm-bridge's labels gave the name
 		case known && counted && more > 0:
-			fates[name] = PodWanted
 			short[owner]--
+			return PodWanted
 		case known && counted || len(pods) > 0:
-			fates[name] = PodGivenUp
+			return PodGivenUp
 		}
+		return PodUnknown
 	}
-	return fates
 }
 
 // Pool is the worker pods of one NodeSet, whose machines should be alike.

@@ -70,24 +70,23 @@ func TestPodFates(t *testing.T) {
 			snap.AddWorkers(workers)
 			r := rules(t, Config{SlurmNames: "slinky:slurm/a"})
 			names := strings.Fields(tt.names)
-			owners := map[string]Owner{}
 			for i := range snap.Nodes {
 				n := &snap.Nodes[i]
 				name := n.Name[1:]
 				if got, there := r.OwnerOf(n, name), slices.Contains(tt.pods, name) && !tt.foreign; there != (got == Owner{"slurm", "gpu"}) {
 					t.Errorf("%s is of %v", name, got)
 				}
-				if !tt.unknown {
-					owners[name] = Owner{"slurm", "gpu"}
-				}
 				if tt.names == "" && !slices.Contains(tt.pods, name) {
 					names = append(names, name)
 				}
 			}
-			fates := r.PodFates(snap, owners, names)
+			fate, owner := r.PodFates(snap), Owner{"slurm", "gpu"}
+			if tt.unknown {
+				owner = Owner{}
+			}
 			got := ""
 			for _, name := range names {
-				got += map[PodFate]string{PodUnknown: "?", PodThere: "t", PodWanted: "w", PodGivenUp: "g"}[fates[name]]
+				got += map[PodFate]string{PodUnknown: "?", PodThere: "t", PodWanted: "w", PodGivenUp: "g"}[fate(name, owner, !tt.unknown)]
 			}
 			if got != tt.want {
 				t.Errorf("%v are %q, want %q", names, got, tt.want)
@@ -100,12 +99,12 @@ func TestPodFates(t *testing.T) {
 func TestPodFatesOfBridge(t *testing.T) {
 	snap := &Snapshot{Whole: true, Nodes: []Node{{Name: "n1", Workers: []Worker{{Namespace: "slurm", Cluster: "a", Pod: "g1", Hostname: "g1"}}}}}
 	r := rules(t, Config{SlurmNames: "slinky:slurm/a"})
-	if fates := r.PodFates(snap, map[string]Owner{"x": {}}, []string{"x"}); fates["x"] != PodUnknown {
-		t.Errorf("no pod gave the name, and its fate is %v", fates)
+	if fate := r.PodFates(snap)("x", Owner{}, true); fate != PodUnknown {
+		t.Errorf("no pod gave the name, and its fate is %v", fate)
 	}
 	own := rules(t, Config{SlurmNames: "short"})
-	if fates := own.PodFates(snap, nil, []string{"x"}); fates != nil {
-		t.Errorf("pods give no names, and the fates are %v", fates)
+	if fate := own.PodFates(snap)("x", Owner{}, false); fate != PodUnknown {
+		t.Errorf("pods give no names, and the fate is %v", fate)
 	}
 }
 

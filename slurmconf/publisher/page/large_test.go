@@ -129,7 +129,7 @@ func TestRealFile(t *testing.T) {
 }
 
 // BenchmarkRealLarge10008 measures the page of 10,008 nodes in the browser: from the request to
-// the first paint, and from an event with 100 changed nodes to the end of the drawing.
+// the first paint, and from an answer with 101 changed nodes to the end of the drawing.
 func BenchmarkRealLarge10008(b *testing.B) {
 	s := large(b)
 	url, chrome := serve(b, s), start(b, chromerig.Options{})
@@ -141,10 +141,9 @@ func BenchmarkRealLarge10008(b *testing.B) {
 			chrome.Eval("performance.getEntriesByName('first-contentful-paint')[0].startTime", &once))
 		paint += once
 		chrome.do(chrome.Eval(`(() => {
-			const d = {from: data.version, version: data.version, layout: data.layout, nodes: {}};
-			for (let i = 0; i < 100; i++) d.nodes[i * 100] = {...data.nodes[i * 100], class: "degraded", state: "GPU or fabric unhealthy, failed or lost"};
+			const text = JSON.stringify({...data, nodes: data.nodes.map((n, i) => i % 100 ? n : {...n, class: "degraded", state: "GPU or fabric unhealthy, failed or lost"})});
 			const began = performance.now();
-			change(d);
+			show(JSON.parse(text), etag);
 			document.getElementById("drawing").getBoundingClientRect();
 			return performance.now() - began;
 		})()`, &once))

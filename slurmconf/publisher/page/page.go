@@ -1,9 +1,9 @@
-// Package page serves the map of each publication to browsers: a page, and after it only what
-// changes, as server-sent events.
+// Package page serves the map of each publication to browsers: a page, and the data of now, for
+// which the page asks every five seconds. The data have an ETag: what has not changed is not sent.
 //
 // The server works while somebody looks: it looks at the site every two seconds at most, once
-// for all viewers, and remembers the last changes. It only answers GET, and says nothing of who
-// may ask: the caller guards the handler.
+// for all viewers. It only answers GET, and says nothing of who may ask: the caller guards the
+// handler.
 package page
 
 import (
@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,24 +27,16 @@ import (
 
 // The addresses of the page.
 const (
-	Path       = "/map"
-	eventsPath = "/map/events"
-	jobPath    = "/map/job"
+	Path     = "/map"
+	DataPath = "/map/data"
+	jobPath  = "/map/job"
 )
 
 const (
 	// every is the time between two looks at the site, and lookTime the longest that one takes.
 	every, lookTime = 2 * time.Second, 30 * time.Second
-	// beatEvery is the longest silence of the events, so that a viewer knows when the page is
-	// cut off.
-	beatEvery = 10 * time.Second
-	// writeTime is how long a viewer may take to read an event or the page.
+	// writeTime is how long a viewer may take to read an answer.
 	writeTime = 10 * time.Second
-	// streamTime is how long a viewer follows until it has to ask again, so that somebody who
-	// lost the right to see the map does not go on.
-	streamTime = 5 * time.Minute
-	// maxViewers is how many may follow the events. The others get the page alone.
-	maxViewers = 32
 	// jobTime is the longest that a viewer waits for the GPUs of a job. maxJobs is how many viewers
 	// may wait for these.
 	jobTime = time.Minute
@@ -62,18 +53,17 @@ type Source interface {
 
 // Server serves the page. Its boards are made at the start.
 type Server struct {
-	names   []string
-	boards  map[string]*board
-	log     *slog.Logger
-	viewers atomic.Int64
-	asking  atomic.Int64 // for a job
+	names  []string
+	boards map[string]*board
+	log    *slog.Logger
+	asking atomic.Int64 // for a job
 }
 
 // New returns a server of the publications of the source.
 func New(source Source, log *slog.Logger) *Server {
 	s := &Server{names: source.Publications(), boards: map[string]*board{}, log: log}
 	for _, name := range s.names {
-		s.boards[name] = &board{source: source, publication: name}
+		s.boards[name] = &board{source: source, publication: name, options: picture.PageOptions{DataAddress: DataPath, Publications: s.names}}
 	}
 	return s
 }
@@ -82,8 +72,8 @@ func New(source Source, log *slog.Logger) *Server {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler(Path, http.StatusFound)) // for who types the address alone
-	mux.HandleFunc("GET "+Path, s.page)
-	mux.HandleFunc("GET "+eventsPath, s.events)
+	mux.Handle("GET "+Path, s.show("text/html; charset=utf-8", func(s *shot) ([]byte, error) { return s.page() }))
+	mux.Handle("GET "+DataPath, s.show("application/json", func(s *shot) ([]byte, error) { return s.data() }))
 	mux.HandleFunc("GET "+jobPath, s.job)
 	policy := picture.Policy() + "; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,30 +101,47 @@ func (s *Server) board(w http.ResponseWriter, r *http.Request) *board {
 	return b
 }
 
-func (s *Server) page(w http.ResponseWriter, r *http.Request) {
-	b := s.board(w, r)
-	if b == nil {
-		return
+// show answers with a text of what there is to see, unless the viewer has that text already.
+func (s *Server) show(kind string, text func(*shot) ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b := s.board(w, r)
+		if b == nil {
+			return
+		}
+		wait(w, lookTime)
+		shot, err := b.look(r.Context())
+		if err != nil {
+			s.fail(w, r, b, err)
+			return
+		}
+		w.Header().Set("ETag", shot.view.ETag)
+		if r.Header.Get("If-None-Match") == shot.view.ETag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		packed, err := text(shot)
+		if err != nil {
+			s.fail(w, r, b, err)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(packed) // the viewer has gone
+			return
+		}
+		if plain, err := gzip.NewReader(bytes.NewReader(packed)); err == nil {
+			_, _ = io.Copy(w, plain) //nolint:gosec // our own text
+		}
 	}
-	shot, err := b.look(r.Context())
-	var text []byte
-	if err == nil {
-		text, err = shot.page(picture.PageOptions{Events: eventsPath, Publications: s.names})
-	}
-	if err != nil {
-		s.fail(w, r, b, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(text) // the viewer has gone
-		return
-	}
-	if plain, err := gzip.NewReader(bytes.NewReader(text)); err == nil {
-		_, _ = io.Copy(w, plain) //nolint:gosec // our own text
-	}
+}
+
+// wait lets an answer take longer than the server's limits allow.
+func wait(w http.ResponseWriter, most time.Duration) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // the question has been read
+	_ = control.SetWriteDeadline(time.Now().Add(most + writeTime))
 }
 
 // job says which GPUs a running job has of each node, if the page does not have them.
@@ -154,9 +161,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many ask for jobs", http.StatusServiceUnavailable)
 		return
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // Slurm may need longer than other answers
-	_ = control.SetWriteDeadline(time.Now().Add(jobTime + writeTime))
+	wait(w, jobTime)
 	ctx, cancel := context.WithTimeout(r.Context(), jobTime)
 	defer cancel()
 	gpus, err := jobs.JobGPUs(ctx, b.publication, r.URL.Query().Get("id"))
@@ -180,82 +185,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, b *board, err erro
 	http.Error(w, "the map cannot be shown: "+topology.Cut(err.Error(), topology.MaxMessage), http.StatusServiceUnavailable)
 }
 
-// events tells a viewer what changes until the viewer goes.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	b := s.board(w, r)
-	if b == nil {
-		return
-	}
-	defer s.viewers.Add(-1)
-	if s.viewers.Add(1) > maxViewers {
-		w.Header().Set("Retry-After", "30")
-		http.Error(w, fmt.Sprintf("%d viewers follow the map already", maxViewers), http.StatusServiceUnavailable)
-		return
-	}
-	v := viewer{to: w, control: http.NewResponseController(w), version: r.URL.Query().Get("version")}
-	if id := r.Header.Get("Last-Event-ID"); id != "" { // the browser tries again by itself
-		v.version = id
-	}
-	_ = v.control.SetReadDeadline(time.Time{}) // the question has been read; its end is what is waited for
-	w.Header().Set("Content-Type", "text/event-stream")
-	_, _ = io.WriteString(w, "retry: 500\n\n") // sent with the first event
-	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
-	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := v.follow(ctx, b); err != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// viewer is somebody who follows the events.
-type viewer struct {
-	to      io.Writer
-	control *http.ResponseController
-	version string
-	spoke   time.Time
-}
-
-// follow tells what has changed since the version that the viewer has. If the site
-// cannot be read, no beat is sent. Then the page says how old its data are.
-func (v *viewer) follow(ctx context.Context, b *board) error {
-	shot, err := b.look(ctx)
-	if err != nil {
-		return ctx.Err()
-	}
-	var text bytes.Buffer
-	changes, known := shot.since(v.version)
-	switch {
-	case !known:
-		fmt.Fprintf(&text, "id: %s\nevent: whole\ndata:\n\n", shot.view.Version)
-	case len(changes) > 0:
-		for _, c := range changes {
-			fmt.Fprintf(&text, "id: %s\nevent: changes\ndata: %s\n\n", c.to, c.text)
-		}
-	case time.Since(v.spoke) >= beatEvery:
-		text.WriteString("event: beat\ndata: .\n\n")
-	default:
-		return nil
-	}
-	v.version, v.spoke = shot.view.Version, time.Now()
-	_ = v.control.SetWriteDeadline(v.spoke.Add(writeTime))
-	if _, err := v.to.Write(text.Bytes()); err != nil {
-		return err
-	}
-	return v.control.Flush()
-}
-
 // board is what all viewers of a publication share.
 type board struct {
 	source      Source
 	publication string
+	options     picture.PageOptions
 	mu          sync.Mutex
 	looked      time.Time
 	shot        *shot
@@ -279,24 +213,22 @@ func (b *board) look(ctx context.Context) (*shot, error) {
 	// One viewer looks for all, so the look does not end when that viewer goes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer cancel()
-	next, err := b.next(ctx)
+	view, err := b.view(ctx)
 	b.looked, b.err = time.Now(), err
-	if err != nil { // the last shot stays, for what comes after it
+	if err != nil {
 		return nil, err
 	}
-	b.shot = next
-	return next, nil
+	if b.shot == nil || b.shot.view.ETag != view.ETag {
+		b.shot = newShot(view, b.options)
+	}
+	return b.shot, nil
 }
 
-// next returns the shot that follows the present one.
-func (b *board) next(ctx context.Context) (*shot, error) {
+// view looks at the site.
+func (b *board) view(ctx context.Context) (*picture.View, error) {
 	site, err := b.source.Site(ctx, b.publication)
 	if err != nil {
 		return nil, err
 	}
-	view, err := picture.ViewOf(site)
-	if err != nil {
-		return nil, err
-	}
-	return b.shot.then(view)
+	return picture.ViewOf(site)
 }

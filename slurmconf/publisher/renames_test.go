@@ -218,7 +218,7 @@ func TestNewNames(t *testing.T) {
 		{"pods: none runs", true, nil, "", "a b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &nodeHistory{pub: labels, owners: map[string]string{"a": "A", "b": "B"}}
+			h := seatsOf(labels, map[string]string{"a": "A", "b": "B"})
 			if tt.byPods {
 				h.pub = pods
 			}
@@ -226,7 +226,7 @@ func TestNewNames(t *testing.T) {
 			for node, name := range tt.now {
 				in.Facts = append(in.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			names, all := h.assign(&in, []string{"a", "b"})
+			names, all := h.assign(&in, h.lastSeats(&in), []string{"a", "b"})
 			old := topology.Plan{Topologies: []topology.Topology{{Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}}, {Kind: "tree", Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}}
 			next := names.plan(&old)
 			if !slices.Equal(old.Topologies[0].Blocks[0].Nodes, []string{"a", "b"}) {
@@ -237,7 +237,7 @@ func TestNewNames(t *testing.T) {
 					t.Errorf("%v, want %s", got, tt.want)
 				}
 			}
-			lines := slices.Sorted(maps.Keys(names.lines(map[string][]gres.Line{"a": {}, "b": {}})))
+			lines := slices.Sorted(maps.Keys(translate(names, map[string][]gres.Line{"a": {}, "b": {}})))
 			if want := slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(lines, want) {
 				t.Errorf("gres.conf has %v, want %v", lines, want)
 			}
