@@ -3,10 +3,10 @@
 // switches a job uses, and which segments are not whole.
 //
 // It follows the rules of Slurm's topology plugins block, tree and flat. Jobs take whole nodes,
-// and all nodes have the same weight. Where Slurm tries a second place, wakes nodes or follows a
-// rare option, the answer is not known, and fit returns the command that asks Slurm. For a job
-// that asks, it does not know partitions, limits, priorities, GRES or time: a job that fits may
-// still wait for these. The package is pure.
+// and all nodes have the same weight. If Slurm must try a second place, for a job of several blocks
+// beside nodes that are powered down, and for rare options, the answer is not known: it has the
+// command that asks Slurm. For a job that asks, the package does not know partitions, limits,
+// priorities, GRES or time: a job that fits may still wait for these. The package is pure.
 package fit
 
 import (

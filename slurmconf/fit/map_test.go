@@ -55,7 +55,7 @@ func TestMapJudge(t *testing.T) {
 	}
 }
 
-// BenchmarkMapJudge judges 2,000 jobs on 10,008 nodes at once, as a new leader does. The jobs have
+// BenchmarkMapJudge judges 2,000 jobs on 10,008 nodes at once. The jobs have
 // four nodes each, in segments of two.
 func BenchmarkMapJudge(b *testing.B) {
 	const nodes = 10_008
