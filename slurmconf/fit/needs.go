@@ -22,7 +22,9 @@ func (s *Site) wait(j *Job, free, later *blocks, place Place) Answer {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(j.lacks(free, later, a), j.lacks(free, later, b)) })
+	size := min(cmp.Or(j.Segment, j.Nodes), later.Sizes[0])
+	lacks := func(block int) int { return size - free.Free[block]%size } // until one more segment fits there
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lacks(a), lacks(b)) })
 	need := *later
 	fits := func(nodes []int) bool {
 		some := *later
@@ -34,7 +36,7 @@ func (s *Site) wait(j *Job, free, later *blocks, place Place) Answer {
 		return fits == yes
 	}
 	// The fewest blocks of the order that do when all their nodes are back.
-	sort.Search(len(order), func(n int) bool {
+	sort.Search(len(order), func(n int) bool { // the last that fits is the smallest
 		nodes := slices.Clone(free.Free)
 		for _, i := range order[:n] {
 			nodes[i] = later.Free[i]
@@ -57,16 +59,6 @@ func (s *Site) wait(j *Job, free, later *blocks, place Place) Answer {
 		a.Needs = append(a.Needs, Need{Count: place.Apart - free.Apart, Nodes: s.notFree(j, s.Apart)})
 	}
 	return a
-}
-
-// lacks is how many nodes of a block must come back until one more segment fits there.
-func (j *Job) lacks(free, later *blocks, block int) int {
-	size := min(cmp.Or(j.Segment, j.Nodes), later.Sizes[0])
-	lacks := size - free.Free[block]%size
-	if free.Free[block]+lacks > later.Free[block] {
-		lacks += later.Sizes[0] // none more fits: last
-	}
-	return lacks
 }
 
 // notFree are the nodes that the job could have if they were free.

@@ -266,6 +266,20 @@ func TestNeedsFewNodes(t *testing.T) {
 			t.Errorf("needs with GPUs %d (-want +got):\n%s", gpus, diff)
 		}
 	}
+	states = map[string]fit.State{}
+	var want []fit.Need
+	for rack, busy := range []int{0, 5, 1, 1, 4, 1, 7, 0} { // the first is short
+		for i := range busy {
+			states[fmt.Sprintf("r%d-%d", rack+1, i+1)] = fit.StateOf("allocated")
+		}
+		if busy == 1 {
+			want = append(want, fit.Need{Block: fmt.Sprint("b", rack+1), Count: 1, Nodes: []string{fmt.Sprintf("r%d-1", rack+1)}})
+		}
+	}
+	got := racksOf(states, 14, 18, 18, 18, 18, 18, 18, 18).Answer(&fit.Job{Nodes: 72, Segment: 18})
+	if diff := cmp.Diff(want, got.Needs); diff != "" {
+		t.Errorf("needs of four whole racks (-want +got):\n%s", diff)
+	}
 	for _, tt := range []struct {
 		racks []int
 		nodes int
