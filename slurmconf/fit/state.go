@@ -230,5 +230,5 @@ func GPUs(value string) int {
 	for _, of := range all {
 		count += min(of.Count, maxNodes)
 	}
-	return cmp.Or(int(count), NoGPUs) //nolint:gosec // bounded
+	return cmp.Or(int(count), NoGPUs)
 }
