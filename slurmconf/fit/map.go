@@ -79,7 +79,7 @@ func (m *Map) Judge(j *slurmctld.Job, partitions map[string]string) (all []Judge
 	}
 	for _, p := range m.parts {
 		name := partitions[j.Partition]
-		if judged, is := p.judge(j, nodes, name == p.name || name == "" && p.first); is {
+		if judged, uses := p.judge(j, nodes, name == p.name || name == "" && p.first); uses {
 			all = append(all, judged)
 		}
 	}
@@ -91,7 +91,7 @@ func (p *part) judge(j *slurmctld.Job, nodes []string, rules bool) (out Judgemen
 	own, sizes := make([]int, len(p.units)), make([]int, len(p.units))
 	out = Judgement{Topology: p.name, Unit: p.unit}
 	for _, n := range nodes {
-		if unit, is := p.of[n]; is {
+		if unit, known := p.of[n]; known {
 			own[unit]++
 		} else {
 			out.Apart++

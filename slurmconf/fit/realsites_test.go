@@ -308,7 +308,7 @@ func TestRealFitSites(t *testing.T) {
 			}
 			t.Logf("verdicts: %v", verdicts)
 			for _, v := range []Verdict{Now, NotNow, Never} {
-				if verdicts[v] < sites*jobs/20 {
+				if verdicts[v] < sites*jobs/40 {
 					t.Errorf("verdicts %v: too few %q", verdicts, v)
 				}
 			}

@@ -242,8 +242,8 @@ func (c *choice) better(next, best *candidate) bool {
 		if next.joins != best.joins {
 			return next.joins
 		}
-		if is, decided := c.closer(next.lower, best.lower); decided {
-			return is
+		if closer, decided := c.closer(next.lower, best.lower); decided {
+			return closer
 		}
 	}
 	fits, fit := next.nodes >= c.rest, best.nodes >= c.rest
@@ -257,7 +257,7 @@ func (c *choice) better(next, best *candidate) bool {
 }
 
 // closer prefers what is enough, then the smaller if both are enough, and else the larger.
-func (c *choice) closer(next, best int) (is, decided bool) {
+func (c *choice) closer(next, best int) (closer, decided bool) {
 	fits, fit := next >= c.rest, best >= c.rest
 	switch {
 	case fits != fit:

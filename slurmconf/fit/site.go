@@ -84,8 +84,8 @@ func StatesOf(words func(node string) string) func(node string) State {
 	known := map[string]State{"": {Use: Unavailable}} // a site has few words
 	return func(node string) State {
 		word := words(node)
-		state, is := known[word]
-		if !is {
+		state, seen := known[word]
+		if !seen {
 			state = StateOf(strings.Split(word, "+")...)
 			known[word] = state
 		}
@@ -108,16 +108,16 @@ func (s *Site) Nodes() []string {
 	return all
 }
 
-// Where are the nodes whose state is so.
-func (s *Site) Where(is func(State) bool) (nodes []string) {
+// Where are the nodes whose states have something.
+func (s *Site) Where(has func(State) bool) (nodes []string) {
 	for _, node := range s.Apart {
-		if is(s.State(node)) {
+		if has(s.State(node)) {
 			nodes = append(nodes, node)
 		}
 	}
 	for i := range s.Blocks {
 		for _, node := range s.Blocks[i].Nodes {
-			if is(s.State(node)) {
+			if has(s.State(node)) {
 				nodes = append(nodes, node)
 			}
 		}
