@@ -90,7 +90,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if err := o.checkInput("sinfo", o.sinfo); err != nil {
 		return err
 	}
-	o.Job.Exclusive = o.exclusive == "topo"
+	o.Exclusive = o.exclusive == "topo"
 	p, pub, pods, err := o.plan(cmd)
 	if err != nil {
 		return err

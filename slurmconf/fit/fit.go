@@ -11,6 +11,7 @@ package fit
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
@@ -44,7 +45,7 @@ func (j *Job) Check() error {
 
 // Command is the command that asks Slurm about the job.
 func (j *Job) Command() string {
-	text := fmt.Sprintf("sbatch --test-only -N %d", j.Nodes)
+	words := []string{fmt.Sprintf("sbatch --test-only -N %d", j.Nodes)}
 	for _, option := range []struct {
 		set  bool
 		text string
@@ -58,10 +59,10 @@ func (j *Job) Command() string {
 		{!j.Exclusive, "--exclusive"},
 	} {
 		if option.set {
-			text += " " + option.text
+			words = append(words, option.text)
 		}
 	}
-	return text + " --wrap true"
+	return strings.Join(append(words, "--wrap true"), " ")
 }
 
 // takes reports whether the job can use a node, now or later, as far as is known.
