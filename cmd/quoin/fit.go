@@ -184,7 +184,7 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Clu
 		return p.sinfo(name, in)
 	}
 	if slurm := slurmOnce(pub); slurm != nil {
-		a := slurm.Ask(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, 0)
+		a := slurm.Newer(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, time.Now())
 		if a.Err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
@@ -41,7 +42,7 @@ func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
 func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	state := &slurmctld.State{}
 	if p.slurm != nil {
-		a := p.slurm.Ask(ctx, client.Question{Jobs: true}, 0)
+		a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
 		switch {
 		case a.Err != nil && len(runs) == 0:
 			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)

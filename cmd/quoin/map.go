@@ -177,7 +177,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 // long to list the GPUs of all jobs. Text does not show them.
 func (o *freshOptions) asked(pub *publication.Cluster) *page.Asked {
 	log := slog.New(slog.DiscardHandler)
-	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log), log)
+	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log))
 	keeper.Details = o.output == outputJSON || o.output == "html"
 	asked := page.NewAsked(keeper)
 	asked.Wait = true

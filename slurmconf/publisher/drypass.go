@@ -46,7 +46,7 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 		return nil, err
 	}
 	// Without a fabricHistory, because a time that is not stored would be another one at each look.
-	facts := gatherer{pub: d.pub, seats: &seats{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables, timer: new(again.Timer)}
+	facts := gatherer{pub: d.pub, seats: &seats{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil), cables: d.cables, timer: new(again.Timer)}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
 	d.cables = facts.cables
 	made, err := makeKept(d.pub, in)

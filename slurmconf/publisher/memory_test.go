@@ -308,6 +308,7 @@ func inBubbleWith(t *testing.T, store *memory, pubs []*publication.Cluster, prep
 		pub.options.Recorder = store
 		pub.options.Conditions = store
 		prepare(pub)
+		go func() { _ = pub.Ask(ctx) }()
 		go func() { done <- pub.Run(ctx) }()
 		steps(pub)
 		cancel()

@@ -69,8 +69,7 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 
 // judgeJobs lets jobs be judged by the places of the current revision.
 func (l *loop) judgeJobs(doc *plandoc.Document) {
-	if l.jobs.Asks(l.pub.Name) && doc.Current.Number != l.jobsBy {
-		l.jobsBy = doc.Current.Number
+	if doc.Current.Number > 0 {
 		l.jobs.Set(l.pub.Name, doc.Current.Plan.Topologies)
 	}
 }

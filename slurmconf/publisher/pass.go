@@ -64,7 +64,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
-	l.lookAtJobs(ctx, in, placed)
+	l.lookAtJobs(in, placed)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
 		return found, err

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,8 +47,8 @@ func TestRealDividedRack(t *testing.T) {
 	store.changes = make(chan struct{}, 1)
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
-	pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
-	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+	pub.jobs = occupancy.New(pub.options.Slurm)
+	inBackground(t, pub.Ask, pub.Run)
 	stored := func() *plandoc.Document {
 		store.mu.Lock()
 		packed := store.plans["default"]

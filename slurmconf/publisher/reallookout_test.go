@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
-	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+	inBackground(t, pub.Ask, pub.Run)
 	pending := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {
 			return set.Annotations[plandoc.AnnotationPending]

@@ -37,7 +37,7 @@ func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
 	p.Slurm = publication.Slurm{Scontrol: "scontrol"}
 	prepare := func(pub *Publisher) {
 		s.slurm.asks(pub)
-		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
+		pub.jobs = occupancy.New(pub.options.Slurm)
 	}
 	inBubbleWith(t, s.store, complete(t, p), prepare, func(*Publisher) {
 		s.store.pass(s.first)
@@ -280,6 +280,31 @@ func TestFlappingTrayIsNotFollowed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDividedRackOfSlowSlurm has a Slurm whose last answer is older than jobsAge. Slurm is asked before people are. Then a
+// job keeps the nodes in place, and at last Slurm does not answer.
+func TestDividedRackOfSlowSlurm(t *testing.T) {
+	s := newPartitionedSite(t, 4)
+	s.slurm.takes, s.first = 6*time.Second, 10*time.Minute+100*time.Second // the Keeper asks at 10 and at 13 minutes
+	s.run(t, Publication{}, func() {
+		s.now(10, 18, 52)
+		s.store.pass(time.Minute)
+		if got, want := s.blocks(t), "1:9 2:18 3:18 4:18 52:9"; got != want || slices.Contains(s.store.events, placement.Repartitioned) {
+			t.Errorf("blocks %s, want %s, events %v", got, want, s.store.events)
+		}
+		s.slurm.set(func() { s.slurm.jobs = []string{"gb200-[019-020]"} })
+		s.store.pass(4 * time.Minute)
+		s.now(28, 36, 53)
+		s.store.pass(4 * time.Minute)
+		s.slurm.set(func() { s.slurm.silent = true })
+		for _, want := range []string{"jobs run on these blocks", "Slurm has not said lately"} {
+			if held := s.held(t); len(held) != 1 || !strings.Contains(held[0].Message, want) {
+				t.Errorf("held %+v, want %q", held, want)
+			}
+			s.store.pass(6 * time.Minute)
+		}
+	})
 }
 
 // TestDividedRackFollowsLater has a job across the change end, and a Slurm answer again: then the nodes

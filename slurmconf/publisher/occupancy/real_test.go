@@ -52,7 +52,7 @@ func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
 	t.Helper()
 	c, url, token := slurmrig.StartRESTTest(t, "nobody", conf)
 	log := slog.New(slog.DiscardHandler)
-	k := New(map[string]*client.Client{name: client.New(name, client.NewREST(url, token), log)}, log)
+	k := New(map[string]*client.Client{name: client.New(name, client.NewREST(url, token), log)})
 	return &realSlurm{t: t, slurm: c, k: k}
 }
 
@@ -82,7 +82,7 @@ func (r *realSlurm) view() *View {
 	r.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until Slurm has rested
 		s := r.k.sites[name]
-		s.slurm.Ask(r.t.Context(), r.k.question(s), 0)
+		s.slurm.Newer(r.t.Context(), r.k.question(s), began)
 		v := r.k.View(name)
 		if v.Err != nil {
 			r.t.Fatal(v.Err)
