@@ -144,7 +144,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		stored := &doc.Current.Plan
 		pub.Follow(0, stored)
 		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
-		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, p.devices(stored)
+		p.devices(stored)
+		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, nil
 	}
 	made, err := o.makeFresh(cmd, s, pub, nil)
 	if err != nil {

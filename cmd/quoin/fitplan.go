@@ -47,40 +47,20 @@ func newFitPlan(release slurmconf.Release, topologies []topology.Topology, place
 	return p
 }
 
-// facts takes how many GPUs nodes have. MIG instances count, as in Slurm.
+// facts takes how many GPUs nodes have.
 func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
-		f := &all[i]
-		if f.Shared { // nobody knows which of the node's GPUs a name has
-			continue
+		if f := &all[i]; !f.Shared { // else nobody knows which of the node's GPUs a name has
+			p.gpus[f.SlurmName] = f.Devices()
 		}
-		count := f.GPUCount()
-		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
-			count = f.Capacity
-		}
-		for k := 0; f.Report != nil && k < len(f.Report.GPUs); k++ {
-			if instances := len(f.Report.GPUs[k].MIG); instances > 0 {
-				count += instances - 1
-			}
-		}
-		p.gpus[f.SlurmName] = count
 	}
 }
 
 // devices takes how many GPUs nodes have by the lines of a published gres.conf.
-func (p *fitPlan) devices(plan *plandoc.Plan) error {
-	byNode, err := gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners)))
-	if err != nil {
-		return err
+func (p *fitPlan) devices(plan *plandoc.Plan) {
+	for node, lines := range gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners))) {
+		p.gpus[node], _ = gres.Count(lines, "")
 	}
-	for node, of := range byNode {
-		for i := range of {
-			if l := &of[i]; l.Name == "gpu" {
-				p.gpus[node] += cmp.Or(int(min(l.Count, 1<<16)), len(l.Files), min(1, len(l.MultipleFiles))) //nolint:gosec // bounded
-			}
-		}
-	}
-	return nil
 }
 
 // ask answers for a job. Without nodes it only counts the segments.

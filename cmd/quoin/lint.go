@@ -45,15 +45,16 @@ all files. It names:
   - nodes that slurm.conf does not have
   - nodes with fewer GPUs than Gres= counts, or with GPUs of another type: Slurm drains
     them; with --nodes also by the labels of nodes that detect their GPUs
+  - words of Gres= that Slurm ignores, and GPUs that Gres= of no node counts
   - nodes whose Cores are not the sockets of slurm.conf: Slurm drains them
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
   - a cgroup.conf that lets a job see all GPUs of its node
 
-A directory is judged as a whole: what is not in it is absent. A cgroup.conf that is not in
-it is not judged, because it may be on the nodes alone. With a configuration, lint also names
-settings of slurm.conf that do not go with IMEX. An example is a time limit that is shorter
-than the Prolog's wait for IMEX.
+A directory is judged as a whole: what is not in it is absent. A gres.conf or a cgroup.conf
+that is not in it is not judged, because it may be on the nodes alone. With a configuration,
+lint also names settings of slurm.conf that do not go with IMEX. An example is a time limit
+that is shorter than the Prolog's wait for IMEX.
 
 The last line names the release that lint judged for, and what lint judged. If no release
 is given or stored, lint judges for 25.05.
@@ -107,11 +108,12 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 			return nil, fmt.Errorf("no topology.yaml, no topology.conf and no gres.conf is published in %s", w.pub.Place())
 		}
 		files := slices.Concat(w.files, cgroup)
-		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		options := lint.Options{Release: release, DropsBlockSizes: drops}
+		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), lint.Lint(files, options)), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
-		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, []topology.Finding{refused(parse)})
+		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, nil, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
 		}
@@ -121,7 +123,8 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	options := conf.Options(release)
 	options.DropsBlockSizes = drops
-	options.Whole = session.IsDirectory(o.files) // a site may have a topology.conf beside what is published
+	options.Whole = session.IsDirectory(o.files)  // a site may have a topology.conf beside what is published
+	options.GRES = options.Whole || o.files == "" // else one file is asked about
 	options.Found = map[string]gres.Registration{}
 	as := w.pub.GresOptions()
 	for i := range w.facts {
@@ -131,9 +134,9 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	if w.Configured { // else nothing is known of the hook
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
-	found := lint.Lint(slices.Concat(withGres(o.files, w.files), cgroup), options)
-	found = append(found, lint.LintSettings(confFile, conf.Settings, hook)...)
-	return show.ConfResult(confFile, releaseText(w.pub), names(slices.Concat(w.files, cgroup)), len(conf.Nodes), found), nil
+	files := slices.Concat(w.files, cgroup)
+	found := append(lint.Lint(files, options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), options.OtherGRES(files), found), nil
 }
 
 // cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of PATH, if it goes with other
@@ -173,12 +176,12 @@ func releaseText(pub *publication.Cluster) string {
 
 // refused says that Slurm does not take slurm.conf, or that it is not judged.
 func refused(e *syntax.ParseError) topology.Finding {
-	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: slurmconf.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
+	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: syntax.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
 	if e.NotJudged {
-		f.Severity, f.Reason, f.Remedy = topology.Unknown, slurmconf.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
+		f.Severity, f.Reason, f.Remedy = topology.Unknown, syntax.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
 	}
 	if e.Key == "Include" { // the message ends with what to do
-		f.Reason, f.Remedy = slurmconf.ReasonInclude, "nothing else was judged"
+		f.Reason, f.Remedy = syntax.ReasonInclude, "nothing else was judged"
 	} else if e.Key != "" {
 		f.Message = e.Key + ": " + e.Message
 	}
@@ -207,23 +210,13 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: join == imex.JoinHolder || join == imex.JoinSlurmd || join == imex.JoinAuto && domains}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
-		longest := jobs.HookWait + jobs.HookGateWait + prologMore
+		longest := rundir.DefaultWait + jobs.HookGateWait + prologMore
 		if jobs.HookGate == rundir.GateHold {
 			longest += holdMore
 		}
 		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up
 	}
 	return hook
-}
-
-// withGres returns the files with an empty gres.conf if they are all that there is and it is not
-// among them: without one no node has GPUs.
-func withGres(path string, files []lint.File) []lint.File {
-	whole := path == "" || session.IsDirectory(path)
-	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
-		return files
-	}
-	return append(slices.Clone(files), lint.File{Name: filepath.Join(path, gresFile)})
 }
 
 // readSlurmConf reads a slurm.conf and the files that it includes.

@@ -379,7 +379,7 @@ func FuzzReadSinfo(f *testing.F) {
 }
 
 func TestGPUs(t *testing.T) {
-	for gres, want := range map[string]int{"": fit.NoGPUs, "(null)": fit.NoGPUs, "gpu:0": fit.NoGPUs, "gpu": 1, "gpu:4": 4, "gpu:gb200": 1, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:999999999": 1 << 17, "gpu:x:y": 0} {
+	for gres, want := range map[string]int{"": fit.NoGPUs, "(null)": fit.NoGPUs, "gpu:0": fit.NoGPUs, "GPU:8": fit.NoGPUs, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:h100:2K": 2048, "gpu:4x": 0} {
 		if got := fit.GPUs(gres); got != want {
 			t.Errorf("%s: %d, want %d", gres, got, want)
 		}

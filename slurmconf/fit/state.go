@@ -219,16 +219,12 @@ func addNodes(states map[string]State, list string, state State) error {
 	return nil
 }
 
-// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1), NoGPUs if it has none, or 0
-// if that is not known.
+// GPUs returns how many GPUs a node's Gres= counts, such as gpu:gb200:4(S:0-1), or NoGPUs. It is 0 if that
+// is not known.
 func GPUs(value string) int {
-	all, err := gres.ReadGPUCounts(value)
-	if err != nil {
+	counts := gres.ReadCounts(value)
+	if counts.Err() != nil {
 		return 0
 	}
-	count := uint64(0)
-	for _, of := range all {
-		count += min(of.Count, maxNodes)
-	}
-	return cmp.Or(int(count), NoGPUs)
+	return cmp.Or(int(min(gres.Total(counts.GPUs), maxNodes)), NoGPUs) //nolint:gosec // bounded
 }

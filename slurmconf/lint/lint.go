@@ -35,6 +35,8 @@ type File struct {
 type Options struct {
 	// Release of Slurm that will load the files. 0 is the latest.
 	Release slurmconf.Release
+	// GRES says that the GRES of slurm.conf's nodes are judged although there is no gres.conf.
+	GRES bool
 	// DropsBlockSizes says that the patch level of the release is one that leaves wrong
 	// block_sizes of topology.yaml out; see slurmconf.DropsBlockSizes.
 	DropsBlockSizes bool
@@ -72,10 +74,13 @@ type Node struct {
 	// Sockets, CoresPerSocket and ThreadsPerCore are 1 or more, as slurmctld reads
 	// the line. Sockets are the sockets of all boards.
 	Sockets, CoresPerSocket, ThreadsPerCore int
-	// GPUs are the gpus that Gres= counts, in its order.
-	GPUs []gres.GPUCount
+	// Gres is what Gres= counts.
+	Gres gres.Counts
 	// Cloud says that State is CLOUD: slurmctld reads the node's lines of gres.conf itself.
 	Cloud bool
+	// File and Line are the place of the line NodeName.
+	File string
+	Line int
 }
 
 // Cores is how many cores the node has. Hyperthreads do not count.
@@ -86,10 +91,12 @@ const ReasonForAll = "GresForAll"
 
 // Reasons that several files of this package use.
 const (
-	reasonHostlist  = "BrokenHostlist"
-	reasonUnknown   = "UnknownNode"
-	reasonNotRead   = "NotRead"
-	reasonNotSocket = "CoresNotSocket"
+	reasonHostlist    = syntax.ReasonHostlist
+	reasonUnknown     = "UnknownNode"
+	reasonNotRead     = "NotRead"
+	reasonNotSocket   = "CoresNotSocket"
+	reasonAutoDetect  = "AutoDetect"
+	reasonUnknownGres = "UnknownGres"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
@@ -109,6 +116,7 @@ func Lint(files []File, o Options) []topology.Finding {
 		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
 			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
 	}
+	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
 	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
 	return append(findings, lintRank(&l.Options, l.topologies)...)
@@ -140,7 +148,7 @@ func (o *Options) setting(key string) Setting {
 
 // lintFile judges one of the files.
 func (l *linter) lintFile(f File, files []File) []topology.Finding {
-	l.Findings = slurmconf.Findings{File: f.Name}
+	l.Findings = syntax.Findings{File: f.Name}
 	if !isYAML(f) {
 		if f.Included == nil {
 			f.Data, f.Included = syntax.Join(f.Name, f.Data, nil)
@@ -182,7 +190,7 @@ func isTopology(f File) bool { return !isGres(f) && !isCgroup(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
-	slurmconf.Findings
+	syntax.Findings
 	Options
 	known map[string]int32 // node -> its number
 	open  bool             // every node is known, and gets a number when it is first named
@@ -194,8 +202,9 @@ type linter struct {
 	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
-	// gpus says that nodes have GPUs, by slurm.conf or gres.conf.
-	gpus bool
+	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
+	// gpus, because of GresTypes.
+	gpus, unread bool
 }
 
 func newLinter(o Options) *linter {
@@ -208,7 +217,7 @@ func newLinter(o Options) *linter {
 		l.known[n] = int32(i)
 	}
 	for _, n := range o.Nodes {
-		l.gpus = l.gpus || len(n.GPUs) > 0
+		l.gpus = l.gpus || len(n.Gres.GPUs) > 0
 	}
 	l.placed = map[string]bool{}
 	for _, t := range o.NodeTopologies {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,7 +24,7 @@ type Partition struct {
 // lintPartitions judges the nodes and the topologies that partitions name. given says that a topology file
 // is among the files.
 func (l *linter) lintPartitions(given bool) []topology.Finding {
-	l.Findings = slurmconf.Findings{}
+	l.Findings = syntax.Findings{}
 	for i := range l.Partitions {
 		p := &l.Partitions[i]
 		l.File = p.File

@@ -98,6 +98,10 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, snap.GPUs())
+	gpus := make(map[string]int, len(made.Judged))
+	for i := range made.Judged {
+		gpus[made.Judged[i].Name] = made.Judged[i].Devices()
+	}
+	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

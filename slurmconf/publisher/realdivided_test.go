@@ -28,8 +28,8 @@ func TestRealDividedRack(t *testing.T) {
 		fmt.Fprintf(&conf, "NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 State=UNKNOWN\n", n.Name, 17601+i)
 	}
 	conf.WriteString("PartitionName=p Nodes=ALL Default=YES State=UP\n")
-	pubs := complete(t, Publication{SlurmVersion: "26.05", Topology: "block", Annotate: new(false), MaxChange: new(0.3),
-		SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}})
+	pubs := confirmAfter(50*time.Millisecond, complete(t, Publication{SlurmVersion: "26.05", Topology: "block", Annotate: new(false), MaxChange: new(0.3),
+		SettleTime: Duration{Duration: 50 * time.Millisecond}}))
 	first := makeOf(t, pubs[0], pubs[0].Rules.Gather(snap), Previous{})
 	rig, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{SlurmConf: conf.String(), Slurmd: "r1-[0-3]",
 		Files: map[string]string{"topology.yaml": first.Files["topology.yaml"]}})

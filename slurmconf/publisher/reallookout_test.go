@@ -22,7 +22,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
 	// While Slurm gives no answer, time decides: on a busy machine an answer takes seconds.
-	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: Duration{Duration: 20 * time.Second}})
+	pubs := confirmAfter(50*time.Millisecond, complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: Duration{Duration: 20 * time.Second}}))
 	store := newMemory(&inputs.Snapshot{})
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}

@@ -35,7 +35,7 @@ func whyLook(p *publication.Cluster, in *gathered, r *placement.Repartition, all
 	}
 	own := r.Moves()
 	if twice := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
-		return fmt.Sprintf("%s moved in the last %s already", hostlist.Compress(twice), inWords(p.HoldWindow.Duration)), false
+		return hostlist.Compress(twice) + " moved in the last hour already", false
 	}
 	if len(own) == 0 { // no node gets another place
 		return "", false

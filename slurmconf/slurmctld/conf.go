@@ -133,6 +133,7 @@ func (r *confReader) nodes(file string, l *syntax.Line) error {
 	if err != nil {
 		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
 	}
+	node.File, node.Line = file, l.Number
 	names, err := hostlist.Expand(l.Value)
 	if err != nil {
 		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: err.Error()}

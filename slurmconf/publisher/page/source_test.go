@@ -110,7 +110,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 		}
 	}
 	atOnce := publication.Duration{Duration: time.Millisecond}
-	clusters, err := publication.Compile([]publication.Publication{{SettleTime: atOnce, ConfirmTime: atOnce}}, nil)
+	clusters, err := publication.Compile([]publication.Publication{{SettleTime: atOnce}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
