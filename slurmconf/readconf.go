@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,11 +22,8 @@ func ReadConf(name string, data []byte, kind string) (Section, []topology.Findin
 	}
 	if kind == "" {
 		kind = "block"
-		switch {
-		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "SwitchName"):
-			kind = "tree"
-		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "RingName"):
-			kind = "ring"
+		if len(lines) > 0 {
+			kind = cmp.Or(KindOfLine(lines[0].Key), kind)
 		}
 	}
 	r.section.Kind = kind

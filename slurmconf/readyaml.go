@@ -146,8 +146,13 @@ func (r *yamlReader) truth(n *yaml.Node, key string) bool {
 
 func (r *yamlReader) section(n *yaml.Node) Section {
 	s := Section{Line: n.Line, YAML: true}
-	var kinds []string
-	r.each(n, "a topology", []string{"topology", "cluster_default", "block", "tree", "flat", "ring", "torus3d"}, func(key string, v *yaml.Node) {
+	keys, kinds := []string{"topology", "cluster_default"}, []string(nil)
+	for _, k := range Latest.Kinds() {
+		if k.Word != "default" { // a plugin of 24.11, which reads no topology.yaml
+			keys = append(keys, k.Word)
+		}
+	}
+	r.each(n, "a topology", keys, func(key string, v *yaml.Node) {
 		switch key {
 		case "topology":
 			s.Name = r.text(v, key)
@@ -178,8 +183,7 @@ func (r *yamlReader) section(n *yaml.Node) Section {
 	return s
 }
 
-// places reads what is below block, tree, ring or torus3d. The last two are not read
-// further.
+// places reads what is below block, tree or another kind. Others are not read further.
 func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 	switch kind {
 	case "block":

@@ -15,8 +15,7 @@ type Section struct {
 	Name    string
 	Default bool
 	Line    int
-	// Kind is block, tree, flat, ring or torus3d. It is empty if the file does not give
-	// exactly one.
+	// Kind is the Word of a TopologyKind. It is empty if the file does not give exactly one.
 	Kind  string
 	Units []Unit
 	// Sizes are the BlockSizes. SizesLine is 0 if there are none.

@@ -98,6 +98,9 @@ func (o *freshOptions) takeArgs(args []string) (reports []string, err error) {
 	case o.previous != "" && !o.fresh && !o.given(args):
 		return nil, errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
 	}
+	if i := slices.IndexFunc(args, func(path string) bool { return !exists(path) }); i >= 0 && args[i] != "-" {
+		return nil, fmt.Errorf("%s is not there: want a folder with files of Slurm, one of these files, or reports of nodes", args[i])
+	}
 	return args, nil
 }
 
@@ -265,7 +268,6 @@ func readTopologies(path string, pub *publication.Cluster) (*readPlan, error) {
 		return nil, located(files[i], err)
 	}
 	out.Plan = *plan
-	options.DropsBlockSizes = pub.DropsBlockSizes()
 	for _, f := range lint.Lint(files[i:i+1], options) {
 		switch {
 		case f.Severity == topology.Fatal:

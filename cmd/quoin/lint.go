@@ -40,6 +40,8 @@ With --slurm-conf, or if PATH is slurm.conf or a directory that has one, lint al
 slurm.conf, and says where it does not agree with the files. It follows lines Include of
 all files. It names:
 
+  - keys that Slurm does not know on lines NodeName and PartitionName, and keys about
+    topologies and GRES; values of SelectType, SwitchType, PrologFlags and TopologyParam
   - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
     release; a gres.conf that Slurm does not read, because GresTypes is absent
   - nodes that slurm.conf does not have
@@ -50,11 +52,14 @@ all files. It names:
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
   - a cgroup.conf that lets a job see all GPUs of its node
+  - partitions with nodes that their topology lacks
 
-A directory is judged as a whole: what is not in it is absent. A gres.conf or a cgroup.conf
-that is not in it is not judged, because it may be on the nodes alone. With a configuration,
-lint also names settings of slurm.conf that do not go with IMEX. An example is a time limit
-that is shorter than the Prolog's wait for IMEX.
+A directory has all files of the host of slurmctld: a topology file that is not in it is
+absent. A gres.conf or a cgroup.conf that is not in it may be on the nodes alone and is not
+judged, unless SlurmctldParameters has enable_configless. With MaxNodeCount, nodes that
+slurm.conf lacks may come later. With a configuration, lint also names settings of
+slurm.conf that do not go with IMEX. An example is a time limit that is shorter than the
+Prolog's wait for IMEX.
 
 The last line names the release that lint judged for, and what lint judged. If no release
 is given or stored, lint judges for 25.05.
@@ -98,7 +103,6 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
-	release, drops := w.pub.Release, w.pub.DropsBlockSizes()
 	cgroup, err := o.cgroup(w)
 	if err != nil {
 		return nil, err
@@ -108,7 +112,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 			return nil, fmt.Errorf("no topology.yaml, no topology.conf and no gres.conf is published in %s", w.pub.Place())
 		}
 		files := slices.Concat(w.files, cgroup)
-		options := lint.Options{Release: release, DropsBlockSizes: drops}
+		options := lint.Options{Release: w.pub.Release}
 		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), lint.Lint(files, options)), nil
 	}
 	conf, err := readSlurmConf(confFile)
@@ -121,10 +125,11 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	options := conf.Options(release)
-	options.DropsBlockSizes = drops
-	options.Whole = session.IsDirectory(o.files)  // a site may have a topology.conf beside what is published
-	options.GRES = options.Whole || o.files == "" // else one file is asked about
+	options := conf.Options(w.pub.Release)
+	if session.IsDirectory(o.files) { // a site may have a topology.conf beside what is published
+		options.Files = lint.ThisHost
+	}
+	options.GRES = options.Files == lint.ThisHost || o.files == "" // else one file is asked about
 	options.Found = map[string]gres.Registration{}
 	as := w.pub.GresOptions()
 	for i := range w.facts {

@@ -48,6 +48,8 @@ func (l *linter) lintGresOf(n *Node, nodes string, given bool) {
 	case len(n.Gres.GPUs) == 0, l.unread:
 	case !l.isType(gpuName):
 		l.Fatal(n.Line, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "%s: gpu is not in GresTypes: Slurm ignores Gres= of these nodes, and they have no GPUs", nodes)
+	case !given && l.Files == AllHosts:
+		l.Fatal(n.Line, "FewerGPUs", "write gres.conf beside slurm.conf", "%s: there is no gres.conf, and with enable_configless the nodes have none of their own, so they lack %s: slurmctld drains them", nodes, gresText(n.Gres.GPUs))
 	case !given:
 		l.NotJudged(n.Line, "%s: there is no gres.conf here, so it is not known whether the nodes have %s: they do if each has a gres.conf of its own", nodes, gresText(n.Gres.GPUs))
 	}

@@ -46,7 +46,16 @@ PartitionName=c Nodes=ALL Topology=nvl
 		"n4": {File: "more-a.conf", Line: 2, Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, Gres: gres.Counts{GPUs: []gres.GPUCount{{Count: 2}}}},
 		"n5": {File: "more-a.conf", Line: 3, Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, Gres: gres.Counts{GPUs: []gres.GPUCount{{Count: 1024}}}},
 		"n6": {File: "more-a.conf", Line: 4, Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1},
-	}, Settings: map[string]lint.Setting{"prolog": {Value: "/p", File: "nodes.conf", Line: 4}, "clustername": {Value: "A", File: "slurm.conf", Line: 1}, "grestypes": {Value: "gpu,nic", File: "slurm.conf", Line: 2}, "topologyplugin": {Value: "topology/block", File: "slurm.conf", Line: 2}}}
+	}, Settings: map[string]lint.Setting{"prolog": {Key: "Prolog", Value: "/p", File: "nodes.conf", Line: 4}, "clustername": {Key: "ClusterName", Value: "A", File: "slurm.conf", Line: 1}, "grestypes": {Key: "GresTypes", Value: "gpu,nic", File: "slurm.conf", Line: 2}, "topologyplugin": {Key: "TopologyPlugin", Value: "topology/block", File: "slurm.conf", Line: 2}}}
+	want.Words = map[string]map[string]lint.Setting{
+		"nodename": {
+			"cpus": {Key: "CPUs", File: "slurm.conf", Line: 3}, "realmemory": {Key: "RealMemory", File: "slurm.conf", Line: 3},
+			"sockets": {Key: "Sockets", File: "nodes.conf", Line: 1}, "corespersocket": {Key: "CoresPerSocket", File: "nodes.conf", Line: 1},
+			"threadspercore": {Key: "ThreadsPerCore", File: "nodes.conf", Line: 1}, "gres": {Key: "Gres", File: "nodes.conf", Line: 1},
+			"boards": {Key: "Boards", File: "more-a.conf", Line: 2}, "socketsperboard": {Key: "SocketsPerBoard", File: "more-a.conf", Line: 2},
+		},
+		"partitionname": {"nodes": {Key: "Nodes", File: "slurm.conf", Line: 7}, "topology": {Key: "Topology", File: "slurm.conf", Line: 7}},
+	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}

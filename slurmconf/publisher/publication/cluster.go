@@ -86,11 +86,6 @@ func (c *Cluster) Follow(seen slurmconf.Release, stored *plandoc.Plan) {
 // slurmconf.Unseen and newer.
 func (c *Cluster) Guesses() bool { return c.SlurmVersion == "" && c.Seen == 0 && !c.withoutSlurm() }
 
-// DropsBlockSizes is slurmconf.DropsBlockSizes of the release that the files are made for.
-func (c *Cluster) DropsBlockSizes() bool {
-	return slurmconf.DropsBlockSizes(cmp.Or(c.SlurmVersion, c.Release.String()))
-}
-
 // FileFormat is the form of the topology file: conf or yaml.
 func (c *Cluster) FileFormat() string {
 	if c.YAML {
