@@ -152,7 +152,7 @@ func splitJobs(files []lint.File) (found []topology.Finding) {
 		plan, err := slurmconf.ReadPlan(f.Name, f.Data)
 		for i := 0; err == nil && i < len(plan.Topologies); i++ { // else Lint says what is wrong
 			if t := &plan.Topologies[i]; fit.SplitSize(t) > 0 {
-				found = append(found, topology.Finding{Subject: topology.Subject{File: f.Name, Line: 1}, Severity: topology.Warning, Reason: "JobSplit", Remedy: "set the base block size to the size of the largest block, if jobs of this size matter",
+				found = append(found, topology.Finding{Subject: topology.Subject{File: f.Name, Line: 1}, Severity: topology.Warning, Reason: fit.ReasonJobSplit, Remedy: "set the base block size to the size of the largest block, if jobs of this size matter",
 					Message: fmt.Sprintf("Slurm gives a job of %d nodes several blocks of topology %s, although one block is large enough", fit.SplitSize(t), t.Name)})
 			}
 		}

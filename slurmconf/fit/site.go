@@ -225,6 +225,9 @@ func (b *blocks) segments(size int) (count int, taken []int) {
 	return len(place.Segments), place.taken(len(b.Free))
 }
 
+// ReasonJobSplit is the reason of a finding that names a [SplitSize].
+const ReasonJobSplit = "JobSplit"
+
 // SplitSize is the smallest job that fits into one block, and that Slurm would give two although
 // all nodes are free. It is 0 if there is none. The job has no segments.
 func SplitSize(t *topology.Topology) int {
