@@ -116,6 +116,7 @@ func (p *Publisher) Ask(ctx context.Context) error {
 	for _, c := range p.options.Slurm {
 		asking.Go(func() { c.Run(ctx, p.heard) })
 	}
+	<-ctx.Done() // there may be no Slurm to ask
 	asking.Wait()
 	return nil
 }
