@@ -237,13 +237,6 @@ func (r Release) DynamicTopology() bool { return r.does(dynamicTopology) }
 // the job, and whether there are --spread-segments and --consolidate-segments.
 func (r Release) LargeSegments() bool { return r.does(largeSegments) }
 
-// TriesPlaces reports whether Slurm tries another place in the blocks if it gets stuck with the
-// first one. 26.05 was seen to do it, and 24.11 not to do it. Of the releases between, it is not
-// known.
-func (r Release) TriesPlaces() (tries, known bool) {
-	return r >= Release2605, r >= Release2605 || r <= Release2411
-}
-
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r.does(autoDetectFull) }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -113,7 +114,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		}
 		files := slices.Concat(w.files, cgroup)
 		options := lint.Options{Release: w.pub.Release}
-		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), lint.Lint(files, options)), nil
+		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), append(lint.Lint(files, options), splitJobs(w.files)...)), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
@@ -141,7 +142,22 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	files := slices.Concat(w.files, cgroup)
 	found := append(lint.Lint(files, options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	found = append(found, splitJobs(w.files)...)
 	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), options.OtherGRES(files), found), nil
+}
+
+// splitJobs names the smallest size of jobs that fit into one block, and to which Slurm gives several.
+func splitJobs(files []lint.File) (found []topology.Finding) {
+	for _, f := range slices.DeleteFunc(slices.Clone(files), func(f lint.File) bool { return !isTopology(f) }) {
+		plan, err := slurmconf.ReadPlan(f.Name, f.Data)
+		for i := 0; err == nil && i < len(plan.Topologies); i++ { // else Lint says what is wrong
+			if t := &plan.Topologies[i]; fit.SplitSize(t) > 0 {
+				found = append(found, topology.Finding{Subject: topology.Subject{File: f.Name, Line: 1}, Severity: topology.Warning, Reason: fit.ReasonJobSplit, Remedy: "set the base block size to the size of the largest block, if jobs of this size matter",
+					Message: fmt.Sprintf("Slurm gives a job of %d nodes several blocks of topology %s, although one block is large enough", fit.SplitSize(t), t.Name)})
+			}
+		}
+	}
+	return found
 }
 
 // cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of PATH, if it goes with other

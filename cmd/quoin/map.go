@@ -137,10 +137,11 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, trouble, err := readTopologies(o.files, pub)
+	read, err := readTopologies(o.files, pub)
 	if err != nil {
 		return nil, err
 	}
+	plan := &read.Plan
 	var names, left []string
 	all := plan.Topologies
 	plan.Topologies = plan.Own()
@@ -161,7 +162,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: plan}
-	for _, f := range trouble {
+	for _, f := range read.trouble {
 		site.Trouble = append(site.Trouble, f.Message)
 	}
 	for name, at := range plan.Places() {
@@ -175,14 +176,14 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	slices.SortFunc(plan.Nodes, func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) })
 	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(pub), Published: plan.Topologies}
 	known.AddTo(cmd.Context(), site)
-	return &drawing{Site: site, files: trouble}, nil
+	return &drawing{Site: site, files: read.trouble}, nil
 }
 
 // asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
 // long to list the GPUs of all jobs. Text does not show them.
 func (o *freshOptions) asked(pub *publication.Cluster) *page.Asked {
 	log := slog.New(slog.DiscardHandler)
-	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log), log)
+	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log))
 	keeper.Details = o.output == outputJSON || o.output == "html"
 	asked := page.NewAsked(keeper)
 	asked.Wait = true

@@ -42,7 +42,7 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 	_, controller := d.pub.Loader(snap.Controllers)
 	d.pub.Follow(controller.Release(), &doc.Current.Plan)
 	// Without a fabricHistory, because a time that is not stored would be another one at each look.
-	facts := gatherer{pub: d.pub, seats: &seats{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables, timer: new(again.Timer)}
+	facts := gatherer{pub: d.pub, seats: &seats{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil), cables: d.cables, timer: new(again.Timer)}
 	in := facts.gather(snap, &stored{doc: doc, prev: ReadPlan(d.pub, &doc.Current.Plan)}, now)
 	d.cables = facts.cables
 	made, err := makeKept(d.pub, in)

@@ -89,7 +89,7 @@ func TestQuestionsOfADay(t *testing.T) {
 	s := newPartitionedSite(t, 4)
 	prepare := func(p *Publisher) {
 		s.slurm.asks(p)
-		p.jobs = occupancy.New(p.options.Slurm, p.log)
+		p.jobs = occupancy.New(p.options.Slurm)
 	}
 	slurm := func(change func(*testSlurm)) func() { return func() { s.slurm.set(func() { change(s.slurm) }) } }
 	takes := func(d time.Duration) func() { return slurm(func(s *testSlurm) { s.takes, s.silent = d, false }) }

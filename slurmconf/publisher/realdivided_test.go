@@ -47,7 +47,7 @@ func TestRealDividedRack(t *testing.T) {
 	store.changes = make(chan struct{}, 1)
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
-	pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
+	pub.jobs = occupancy.New(pub.options.Slurm)
 	inBackground(t, pub.Ask, pub.Run)
 	stored := func() *plandoc.Document {
 		store.mu.Lock()

@@ -40,7 +40,7 @@ func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
 	p.Slurm = publication.Slurm{Scontrol: "scontrol"}
 	prepare := func(pub *Publisher) {
 		s.slurm.asks(pub)
-		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
+		pub.jobs = occupancy.New(pub.options.Slurm)
 	}
 	inBubbleWith(t, s.store, confirmAfter(cmp.Or(s.confirm, publication.DefaultTimes().Confirm), complete(t, p)), prepare, func(*Publisher) {
 		s.store.pass(s.first)

@@ -1,6 +1,7 @@
 package slurmctld
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,8 @@ type Conf struct {
 	// Nodes are the nodes of the lines NodeName, by name. Nodes of one line share one
 	// Node.
 	Nodes map[string]*lint.Node
+	// Future are the nodes of lines NodeName with State=FUTURE. Slurm has none of them yet.
+	Future []string
 	// GresTypes are the types of all lines GresTypes, nil if there is none.
 	GresTypes []string
 	// Partitions are the lines PartitionName, with their defaults, and NodeSets the names of the
@@ -150,6 +153,9 @@ func (r *confReader) nodes(file string, l *syntax.Line) error {
 			return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
 		}
 		r.conf.Nodes[n] = node
+	}
+	if strings.EqualFold(cmp.Or(values["state"], r.nodeDefault["state"]), "FUTURE") {
+		r.conf.Future = append(r.conf.Future, names...)
 	}
 	place, ok := values["topology"]
 	if !ok {

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -60,7 +59,6 @@ type Keeper struct {
 	// Details asks which GPUs each job has, however many nodes there are. It is for who asks once.
 	Details bool
 	sites   map[string]*site
-	log     *slog.Logger
 }
 
 // site is one publication.
@@ -74,7 +72,6 @@ type site struct {
 	seen   time.Time  // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
-	news   bool             // places have changed since the last judgement
 	gpus   map[run][]string // of runs that somebody has asked about
 }
 
@@ -85,8 +82,8 @@ type run struct {
 }
 
 // New returns a Keeper of the publications whose Slurm can be asked: of those that have a Client.
-func New(slurm map[string]*client.Client, log *slog.Logger) *Keeper {
-	k := &Keeper{sites: map[string]*site{}, log: log}
+func New(slurm map[string]*client.Client) *Keeper {
+	k := &Keeper{sites: map[string]*site{}}
 	for name, c := range slurm {
 		k.sites[name] = &site{slurm: c, job: make(chan struct{}, 1)}
 	}
@@ -105,11 +102,7 @@ func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	if s.given != nil && reflect.DeepEqual(s.given, topologies) {
 		return
 	}
-	places, err := fit.NewMap(topologies)
-	if err != nil { // the topologies were read from the plan
-		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
-	}
-	s.given, s.places, s.news = topologies, places, true
+	s.given, s.places = topologies, fit.NewMap(topologies)
 	k.Soon(name)
 }
 
@@ -281,42 +274,19 @@ func (s *site) rest() time.Duration {
 	return min(max(askEvery-askPause, restFor*s.slurm.Last().Took), Stale-askEvery)
 }
 
-// take judges the jobs that are new, and all if the places have changed. The caller holds the lock.
+// take judges the jobs of an answer. The caller holds the lock.
 func (s *site) take(a *client.Answer) {
-	state, news, old := &a.State, s.news, make(map[run][]fit.Judgement, len(s.jobs))
-	for i := range s.jobs {
-		old[runOf(&s.jobs[i].Job)] = s.jobs[i].Judgements
-	}
-	isNew := func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known }
-	var judged map[int][]fit.Judgement
-	if s.places != nil {
-		judged = s.places.Judge(state, isNew)
-	}
-	s.jobs, s.seen, s.news = make([]Job, len(state.Jobs)), a.Asked.Jobs, false
-	running := make(map[run]bool, len(state.Jobs))
-	for i := range state.Jobs {
-		j := &state.Jobs[i]
-		key := runOf(j)
-		r := old[key]
-		if isNew(j) {
-			r = fewer(judged[i], r)
+	s.jobs, s.seen = make([]Job, len(a.State.Jobs)), a.Asked.Jobs
+	running := make(map[run]bool, len(a.State.Jobs))
+	for i := range a.State.Jobs {
+		j := &a.State.Jobs[i]
+		s.jobs[i].Job = *j
+		if s.places != nil {
+			s.jobs[i].Judgements = s.places.Judge(j, a.State.Partitions)
 		}
-		running[key] = true
-		s.jobs[i] = Job{*j, r}
+		running[runOf(j)] = true
 	}
 	maps.DeleteFunc(s.gpus, func(key run, _ []string) bool { return !running[key] })
 }
 
 func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }
-
-// fewer keeps the fewest units that were proved earlier, if the job is counted as then.
-func fewer(fresh, old []fit.Judgement) []fit.Judgement {
-	for i := range fresh {
-		for k := range old {
-			if f, o := &fresh[i], &old[k]; f.Topology == o.Topology && len(f.Names) == len(o.Names) {
-				f.Fewest = min(f.Fewest, o.Fewest)
-			}
-		}
-	}
-	return fresh
-}

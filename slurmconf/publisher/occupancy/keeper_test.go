@@ -26,7 +26,6 @@ type slurm struct {
 	mu    sync.Mutex
 	asked []time.Time
 	jobs  []slurmctld.Job
-	busy  map[string]time.Time // when a node was last busy; else long ago
 	err   error
 	takes time.Duration
 }
@@ -45,11 +44,7 @@ func (s *slurm) Ask(ctx context.Context, q client.Question) (*slurmctld.State, e
 	}
 	state := &slurmctld.State{Nodes: map[string]slurmctld.Node{}, Jobs: s.jobs, Partitions: map[string]string{"p": ""}}
 	for i := 1; i <= 12; i++ {
-		name := fmt.Sprint("n", i)
-		state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: time.Unix(1, 0)}
-		if at, is := s.busy[name]; is {
-			state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: at}
-		}
+		state.Nodes[fmt.Sprint("n", i)] = slurmctld.Node{State: "IDLE"}
 	}
 	if !q.Jobs || !q.Nodes {
 		return nil, errors.New("want nodes and jobs")
@@ -83,7 +78,7 @@ func newKeeper(t *testing.T, s *slurm) (*Keeper, *strings.Builder) {
 	t.Helper()
 	text := &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(text, nil))
-	return New(map[string]*client.Client{name: client.New(name, s, log)}, log), text
+	return New(map[string]*client.Client{name: client.New(name, s, log)}), text
 }
 
 const name = "default"
@@ -111,7 +106,7 @@ func follow(t *testing.T, k *Keeper) (end func()) {
 	}
 }
 
-// job is a job of partition p that started a minute after the others' nodes became idle.
+// job is a job of partition p.
 func job(id, nodes string, segment int) slurmctld.Job {
 	return slurmctld.Job{ID: id, Nodes: nodes, Partition: "p", Segment: segment, Start: time.Unix(60, 0)}
 }
@@ -125,11 +120,10 @@ func words(v *View) (all []string) {
 	return all
 }
 
-// TestRun asks once a minute while it runs, and when topologies change. What was said of a job
-// at first stays.
+// TestRun asks once a minute while it runs, and when topologies change.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2,5-6]", 2)}, busy: map[string]time.Time{}}
+		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2,5-6]", 2)}}
 		k, _ := newKeeper(t, s)
 		end := follow(t, k)
 		synctest.Wait()
@@ -138,7 +132,7 @@ func TestRun(t *testing.T) {
 		}
 		k.Set(name, racks())
 		synctest.Wait()
-		first := []string{"1 2 blocks, 1 would have done", "1 1 leaf switch"}
+		first := []string{"1 2 blocks, 1 would be large enough", "1 1 leaf switch"}
 		check := func(questions int, want ...string) {
 			t.Helper()
 			v := k.View(name)
@@ -147,19 +141,13 @@ func TestRun(t *testing.T) {
 			}
 		}
 		check(1, first...)
-		// Other nodes are used, so that nothing would be proved of job 1 any more. Job 2 comes.
-		s.set(func() {
-			for _, n := range []string{"n3", "n7", "n9"} {
-				s.busy[n] = time.Unix(70, 0)
-			}
-			s.jobs = append(s.jobs, job("2", "n[10-11]", 0))
-		})
+		s.set(func() { s.jobs = append(s.jobs, job("2", "n[10-11]", 0)) })
 		time.Sleep(59 * time.Second)
 		check(1, first...)
 		time.Sleep(2 * time.Second) // between two questions
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		k.Set(name, racks())                                                        // the same again
-		k.Set(name, append(racks(), topology.Topology{Name: "flat", Kind: "flat"})) // the same places: what was proved stays proved
+		k.Set(name, append(racks(), topology.Topology{Name: "flat", Kind: "flat"})) // the same places
 		synctest.Wait()
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		time.Sleep(time.Minute)
@@ -177,7 +165,7 @@ func TestRun(t *testing.T) {
 
 // TestNobodyToAsk has a publication that does not say how Slurm is asked.
 func TestNobodyToAsk(t *testing.T) {
-	k := New(nil, slog.Default())
+	k := New(nil)
 	k.Set(name, racks())
 	k.Soon(name)
 	if v := k.Fresher(t.Context(), name); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
@@ -323,11 +311,11 @@ func TestSeries(t *testing.T) {
 # TYPE quoin_job_blocks gauge
 quoin_job_blocks{job_id="1",publication="default",topology="nvl"} 3
 quoin_job_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_blocks The fewest blocks that would have done when the job started.
+# HELP quoin_job_fewest_blocks The fewest of a running job's blocks that are large enough for it, without other jobs.
 # TYPE quoin_job_fewest_blocks gauge
 quoin_job_fewest_blocks{job_id="1",publication="default",topology="nvl"} 3
-quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_leaf_switches The fewest leaf switches that would have done.
+quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 1
+# HELP quoin_job_fewest_leaf_switches The fewest of a running job's leaf switches that are large enough for it, without other jobs.
 # TYPE quoin_job_fewest_leaf_switches gauge
 quoin_job_fewest_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
 quoin_job_fewest_leaf_switches{job_id="3",publication="default",topology="fabric"} 1
