@@ -74,7 +74,7 @@ func partsOf(racks []*domain, published []topology.Topology) (parts []*part) {
 		return len(published)
 	}
 	slices.SortFunc(parts, func(a, b *part) int {
-		return cmp.Or(cmp.Compare(place(a.name), place(b.name)), a.section.compare(b.section))
+		return cmp.Or(cmp.Compare(place(a.name), place(b.name)), a.compare(b.section))
 	})
 	return parts
 }
