@@ -41,7 +41,8 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 		m.t.Fatal(err)
 	}
 	dir := nodedir.New(m.t, m.t.TempDir())
-	g := &gpuMachine{nvml.New(m.t, kind, statements...), m.t, filepath.Join(string(dir), "cgroups"), dir.Run()}
+	machine := nvml.New(m.t, kind, statements...)
+	g := &gpuMachine{machine, m.t, filepath.Join(machine.Root(), "sys/fs/cgroup"), dir.Run()}
 	g.hostService(false)
 	g.channels(true)
 	g.put("dev/nvidia-caps-imex-channels/channel0", "", 0o600)
@@ -51,8 +52,8 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
 	g.says("READY", "UP")
 	address := loopback.Address(9835)
-	cmd := exec.Command(m.quoin, append([]string{"agent", "--set", "agent.nvmlLibrary=" + nvml.Library(m.t, 580), "--set", "agent.hostRoot=" + g.Root(), "--set", "agent.cgroupRoot=" + g.cgroups, "--node", node, "--kubeconfig", token,
-		"--listen", address, "--set", "agent.interval=1s"}, dir.Files()...)...)
+	cmd := exec.Command(m.quoin, append([]string{"agent", "--set", "agent.nvmlLibrary=" + nvml.Library(m.t, 580), "--set", "agent.hostRoot=" + g.Root(), "--node", node, "--kubeconfig", token,
+		"--listen", address, "--times", "read: 1s"}, dir.Files()...)...)
 	cmd.Env = append(os.Environ(), g.Environment())
 	m.start("agent of "+node, cmd)
 	return g

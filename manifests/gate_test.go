@@ -97,7 +97,7 @@ func (m *membership) startAgent(node string) string {
 	}
 	address := loopback.Address(9835)
 	m.start("agent of "+node, exec.Command(m.quoin, append([]string{"agent", "--simulate", site, "--node", node, "--kubeconfig", token,
-		"--listen", address, "--set", "agent.interval=1s", "--set", "agent.hookGateWait=1s"}, dir.Settings()...)...))
+		"--listen", address, "--times", "read: 1s", "--set", "agent.hookGateWait=1s"}, dir.Settings()...)...))
 	return dir.Run()
 }
 

@@ -123,7 +123,7 @@ func (n *liveNode) startAgent() {
 	n.t.Helper()
 	n.agent = loopback.Address(9835)
 	cmd := exec.Command(filepath.Join(n.dir, "quoin"), append([]string{"agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", n.dir,
-		"--listen", n.agent, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=1s", "--set", "agent.sweepInterval=1s"}, n.Settings()...)...)
+		"--listen", n.agent, "--times", "read: 1s", "--times", "sample: 1s", "--times", "sweep: 1s"}, n.Settings()...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

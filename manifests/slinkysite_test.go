@@ -125,7 +125,7 @@ func (s *slinkySite) publish(config string) *exec.Cmd {
 		s.t.Fatal(err)
 	}
 	cmd := exec.Command(s.quoin, "publisher", "--config", config, "--kubeconfig", token, "--listen", loopback.Address(9836), "--set", "publisher.healthListen=", "--set", "publisher.mapListen=",
-		"--set", "publications.*.settleTime=300ms", "--set", "publications.*.confirmTime=300ms", "--set", "publications.*.loadTimeout=1ms", "--set", "publications.*.publishInterval=1ms", "--set", "publications.*.removeAfter=3s")
+		"--times", "confirm: 300ms, spacing: 1ms", "--set", "publications.*.settleTime=300ms", "--set", "publications.*.loadTimeout=1ms", "--set", "publications.*.removeAfter=3s")
 	cmd.Env = append(os.Environ(), "NAMESPACE=quoin-system")
 	s.start("publisher", cmd)
 	return cmd

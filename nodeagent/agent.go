@@ -48,12 +48,12 @@ type Config struct {
 	// Without any the ids stay unknown, which is no problem.
 	IDs []IDSource
 	// IDsEvery is the time between two questions while no GPU changes; default 10
-	// minutes.
+	// minutes, because they change with the GPUs alone.
 	IDsEvery time.Duration
 	// Adapters reads the machine's network adapters. nil: the probe's report has what is known of
 	// them.
 	Adapters AdapterReader
-	// AdaptersEvery is the pause between two readings of the adapters; default 5 seconds.
+	// AdaptersEvery is the pause between two readings of the adapters; default probe.Every.
 	AdaptersEvery time.Duration
 	// Subscribers get each new report; if they are slow, the newest. Each channel
 	// has room for one.
@@ -77,7 +77,7 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	c.Verify = cmp.Or(c.Verify, 10*time.Minute)
 	c.Stale = cmp.Or(c.Stale, 3*time.Minute)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
-	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, 5*time.Second)
+	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, probe.Every)
 	return &Agent{config: c, store: store, files: files, reporter: &reporter{
 		node: c.Node, asks: len(c.IDs) > 0, subscribers: c.Subscribers, metrics: metrics, log: log, wake: newWakes()}}
 }

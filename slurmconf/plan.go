@@ -86,23 +86,30 @@ func defaultOf(plan *topology.Plan) string {
 	return ""
 }
 
-// PartitionLines returns the lines of slurm.conf that block topologies need, if there are
-// several: a job sees the blocks of its partition's topology only.
+// PartitionLines returns the lines of slurm.conf that topologies need beside the default one: a job sees the
+// topology of its partition only. Several block topologies need a line each, and so do nodes that are in no block
+// and below switches of a topology that is not the default.
 func PartitionLines(topologies []topology.Topology) []string {
+	nodes, inBlock := map[string][]string{}, map[string]bool{}
+	for _, u := range topology.UnitsOf(topologies) {
+		for _, n := range u.Nodes {
+			nodes[u.Topology] = append(nodes[u.Topology], n)
+			inBlock[n] = inBlock[n] || u.Kind == topology.KindBlock
+		}
+	}
+	isBlock := func(t topology.Topology) bool { return t.Kind == topology.KindBlock }
+	first := slices.IndexFunc(topologies, isBlock)
+	several := first >= 0 && slices.ContainsFunc(topologies[first+1:], isBlock)
 	var lines []string
 	for i := range topologies {
 		t := &topologies[i]
-		if t.Kind != topology.KindBlock {
-			continue
+		needs := nodes[t.Name]
+		if !isBlock(*t) {
+			needs = slices.DeleteFunc(needs, func(n string) bool { return inBlock[n] || t.Default })
 		}
-		var nodes []string
-		for k := range t.Blocks {
-			nodes = append(nodes, t.Blocks[k].Nodes...)
+		if several && isBlock(*t) || !isBlock(*t) && len(needs) > 0 {
+			lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", t.Name, hostlist.Compress(needs)))
 		}
-		lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", t.Name, hostlist.Compress(nodes)))
-	}
-	if len(lines) < 2 {
-		return nil
 	}
 	return lines
 }

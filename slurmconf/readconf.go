@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,19 +14,16 @@ import (
 // kind is empty, the first line decides. Lines of other kinds are not read. The section has no
 // kind if its lines or its sizes cannot be read.
 func ReadConf(name string, data []byte, kind string) (Section, []topology.Finding) {
-	r := confReader{Findings: Findings{File: name}, section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
+	r := confReader{Findings: syntax.Findings{File: name}, section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
 	lines, err := syntax.Scan(name, data)
 	if err != nil {
-		r.Fatal(err.Line, ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		r.Fatal(err.Line, syntax.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return r.section, r.All
 	}
 	if kind == "" {
 		kind = "block"
-		switch {
-		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "SwitchName"):
-			kind = "tree"
-		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "RingName"):
-			kind = "ring"
+		if len(lines) > 0 {
+			kind = cmp.Or(KindOfLine(lines[0].Key), kind)
 		}
 	}
 	r.section.Kind = kind
@@ -44,7 +42,7 @@ func ReadConf(name string, data []byte, kind string) (Section, []topology.Findin
 }
 
 type confReader struct {
-	Findings
+	syntax.Findings
 	section      Section
 	unknownSizes bool
 }
@@ -54,7 +52,7 @@ func (r *confReader) line(l *syntax.Line) {
 	block := s.Kind == "block"
 	switch {
 	case l.Include != "": // Join could not follow it
-		r.add(topology.Unknown, l.Number, ReasonInclude, "put its lines into this file", "%s is included and was not looked into", l.Include)
+		r.Add(topology.Unknown, l.Number, syntax.ReasonInclude, "put its lines into this file", "%s is included and was not looked into", l.Include)
 	case block && strings.EqualFold(l.Key, "BlockName"):
 		s.Units = append(s.Units, r.unit(l, "Nodes"))
 	case block && strings.EqualFold(l.Key, "BlockSizes"):
@@ -67,7 +65,7 @@ func (r *confReader) line(l *syntax.Line) {
 		if !block {
 			allowed = "SwitchName"
 		}
-		r.Fatal(l.Number, ReasonUnknownKey, "want "+allowed+", or another TopologyPlugin", "key %s does not begin a line with topology/%s", l.Key, s.Kind)
+		r.Fatal(l.Number, syntax.ReasonUnknownKey, "want "+allowed+", or another TopologyPlugin", "key %s does not begin a line with topology/%s", l.Key, s.Kind)
 	}
 }
 
@@ -88,7 +86,7 @@ func (r *confReader) unit(l *syntax.Line, allowed ...string) Unit {
 				r.NotJudged(l.Number, "%s=%s is no plain number", a.Key, a.Value)
 			}
 		default:
-			r.Fatal(l.Number, ReasonUnknownKey, "take it out", "key %s is not known after %s", a.Key, l.Key)
+			r.Fatal(l.Number, syntax.ReasonUnknownKey, "take it out", "key %s is not known after %s", a.Key, l.Key)
 		}
 	}
 	return u

@@ -10,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -17,18 +18,18 @@ import (
 // text, and a mapping stands for a list of one item. name stands for the file in
 // messages.
 func ReadYAML(name string, data []byte) ([]Section, []topology.Finding) {
-	r := yamlReader{Findings{File: name}}
+	r := yamlReader{syntax.Findings{File: name}}
 	var root yaml.Node
 	if err := yaml.Unmarshal(asVersion11(data), &root); err != nil {
 		line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 		if _, noLine := fmt.Sscanf(message, "line %d:", &line); noLine == nil { // it is in the text only
 			_, message, _ = strings.Cut(message, ": ")
 		}
-		r.Fatal(line, ReasonSyntax, "correct the YAML", "%s", message)
+		r.Fatal(line, syntax.ReasonSyntax, "correct the YAML", "%s", message)
 		return nil, r.All
 	}
 	if alias := findAlias(&root); alias > 0 {
-		r.Fatal(alias, ReasonSyntax, "write the value out", "Slurm does not read YAML aliases (*name)")
+		r.Fatal(alias, syntax.ReasonSyntax, "write the value out", "Slurm does not read YAML aliases (*name)")
 		return nil, r.All
 	}
 	var items []*yaml.Node
@@ -79,7 +80,7 @@ func findAlias(n *yaml.Node) int {
 	return 0
 }
 
-type yamlReader struct{ Findings }
+type yamlReader struct{ syntax.Findings }
 
 // items returns the items of a list; Slurm takes a mapping for a list of one.
 func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
@@ -108,11 +109,11 @@ func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(
 		}
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			r.Fatal(k.Line, ReasonSyntax, want, "a key of %s is no word", what)
+			r.Fatal(k.Line, syntax.ReasonSyntax, want, "a key of %s is no word", what)
 		case twice:
 			r.NotJudged(k.Line, "key %s of %s is given twice", k.Value, what)
 		case !slices.Contains(allowed, k.Value):
-			r.Warn(k.Line, ReasonUnknownKey, want, "key %q of %s is not known: Slurm ignores it", k.Value, what)
+			r.Warn(k.Line, syntax.ReasonUnknownKey, want, "key %q of %s is not known: Slurm ignores it", k.Value, what)
 		default:
 			set(k.Value, n.Content[i+1])
 		}
@@ -145,8 +146,13 @@ func (r *yamlReader) truth(n *yaml.Node, key string) bool {
 
 func (r *yamlReader) section(n *yaml.Node) Section {
 	s := Section{Line: n.Line, YAML: true}
-	var kinds []string
-	r.each(n, "a topology", []string{"topology", "cluster_default", "block", "tree", "flat", "ring", "torus3d"}, func(key string, v *yaml.Node) {
+	keys, kinds := []string{"topology", "cluster_default"}, []string(nil)
+	for _, k := range Latest.Kinds() {
+		if k.Word != "default" { // a plugin of 24.11, which reads no topology.yaml
+			keys = append(keys, k.Word)
+		}
+	}
+	r.each(n, "a topology", keys, func(key string, v *yaml.Node) {
 		switch key {
 		case "topology":
 			s.Name = r.text(v, key)
@@ -167,7 +173,7 @@ func (r *yamlReader) section(n *yaml.Node) Section {
 		return s
 	}
 	if s.Name == "" {
-		r.Warn(n.Line, ReasonNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
+		r.Warn(n.Line, syntax.ReasonNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
 	}
 	if len(kinds) == 1 {
 		s.Kind = kinds[0]
@@ -177,8 +183,7 @@ func (r *yamlReader) section(n *yaml.Node) Section {
 	return s
 }
 
-// places reads what is below block, tree, ring or torus3d. The last two are not read
-// further.
+// places reads what is below block, tree or another kind. Others are not read further.
 func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 	switch kind {
 	case "block":
@@ -220,7 +225,7 @@ func (r *yamlReader) units(n *yaml.Node, what, first string, others ...string) [
 			}
 		})
 		if !hasName && item.Kind == yaml.MappingNode {
-			r.Fatal(item.Line, ReasonNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
+			r.Fatal(item.Line, syntax.ReasonNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
 		}
 		if u.HasNodes && u.HasChildren {
 			r.NotJudged(item.Line, "switch %s has nodes and children", u.Name)

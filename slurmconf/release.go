@@ -3,6 +3,7 @@ package slurmconf
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,9 +26,110 @@ const Latest = Release2605
 // that it takes.
 const Unseen = Release2505
 
+// news is what a release reads, takes or does that no release before it did.
+type news uint16
+
+const (
+	topologyYAML news = 1 << iota
+	shortBlocks
+	dynamicTopology
+	emptySwitches
+	refusesEmptyConf
+	coresOfOneSocket
+	largeSegments
+	blockAsNodeRank
+	refusesBlockSizes
+	autoDetectFull
+	ranksFollowBlocks
+)
+
+// TopologyKind is a kind of topology that Slurm has a plugin for.
+type TopologyKind struct {
+	// Word follows "topology/" in TopologyPlugin, and is the key in topology.yaml.
+	Word string
+	// Unit is the key that begins a line of topology.conf and of what scontrol shows, in lower case. It
+	// is empty if there is none.
+	Unit string
+}
+
+// flat is the kind of topologies without a file.
+const flat = "flat"
+
+// nodeWords and partitionWords are the keys that every known release takes on lines NodeName and
+// PartitionName of slurm.conf, in lower case.
+const (
+	nodeWords = "bcastaddr boards corespeccount corespersocket cpubind cpus cpuspeclist feature features gres memspeclimit nodeaddr " +
+		"nodehostname port procs realmemory reason restrictedcorespergpu sockets socketsperboard state threadspercore tmpdisk tresweights weight"
+	partitionWords = "allocnodes allowaccounts allowgroups allowqos alternate cpubind default defaulttime defcpupergpu defmempercpu " +
+		"defmempergpu defmempernode denyaccounts denyqos disablerootjobs exclusivetopo exclusiveuser gracetime hidden lln maxcpuspernode " +
+		"maxcpuspersocket maxmempercpu maxmempernode maxnodes maxtime minnodes nodes oversubscribe overtimelimit powerdownonidle preemptmode " +
+		"priority priorityjobfactor prioritytier qos reqresv resumetimeout rootonly selecttypeparameters shared state suspendtime " +
+		"suspendtimeout tresbillingweights"
+)
+
+// releases are the known releases, oldest first. A row has what is new in its release: a release does
+// what its own row and the rows above say.
+var releases = []struct {
+	Release
+	plugins []TopologyKind
+	// words are the keys of lines NodeName and PartitionName.
+	words map[string]string
+	news
+}{
+	{Release2411, []TopologyKind{{"default", ""}, {"block", "blockname"}, {"tree", "switchname"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords}, 0},
+	// 24.11 was seen to refuse the words of this row, and 26.05 to take them.
+	{Release2505, []TopologyKind{{flat, ""}}, map[string]string{"nodename": "gresconf parameters suspendtime topology", "partitionname": "exclusive topology"}, topologyYAML | shortBlocks | dynamicTopology | emptySwitches | refusesEmptyConf | coresOfOneSocket},
+	{Release2511, nil, nil, largeSegments | blockAsNodeRank},
+	{Release2605, []TopologyKind{{"ring", "ringname"}, {"torus3d", "torusname"}}, nil, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
+}
+
+// does reports whether the release does a thing that came with it or with an older one.
+func (r Release) does(n news) bool {
+	for i := range releases {
+		if releases[i].news&n != 0 {
+			return r >= releases[i].Release
+		}
+	}
+	return false
+}
+
 // Releases lists every known release, oldest first.
-func Releases() []Release {
-	return []Release{Release2411, Release2505, Release2511, Release2605}
+func Releases() (known []Release) {
+	for i := range releases {
+		known = append(known, releases[i].Release)
+	}
+	return known
+}
+
+// Kinds lists the kinds of topology that releases up to this one have.
+func (r Release) Kinds() (kinds []TopologyKind) {
+	for i := range releases {
+		if releases[i].Release <= r {
+			kinds = append(kinds, releases[i].plugins...)
+		}
+	}
+	return kinds
+}
+
+// TakesWord reports whether a line of slurm.conf that begins with NodeName or PartitionName may have a
+// key. Both are in lower case.
+func (r Release) TakesWord(line, key string) bool {
+	for i := range releases {
+		if releases[i].Release <= r && slices.Contains(strings.Fields(releases[i].words[line]), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// KindOfLine returns the kind of topology whose lines begin with a key, or nothing.
+func KindOfLine(key string) string {
+	for _, k := range Latest.Kinds() {
+		if k.Unit != "" && k.Unit == strings.ToLower(key) {
+			return k.Word
+		}
+	}
+	return ""
 }
 
 // ParseRelease reads a release such as "25.05", or a version such as "25.05.3" or
@@ -94,92 +196,66 @@ func nearest(text string) string {
 // String returns the release as "25.05".
 func (r Release) String() string { return fmt.Sprintf("%02d.%02d", int(r)/100, int(r)%100) }
 
-// topologyPlugins are the values of TopologyPlugin that slurmctld starts with, and what
-// it reads topology.conf as: blocks, a tree, or flat, which reads no file. Any other value
-// ends slurmctld, unless there is a topology.yaml. Letters count as they are written, but for
-// the words for no topology: 24.11 has a plugin of the name topology/default.
-var topologyPlugins = map[string]struct {
-	kind string
-	from Release
-}{
-	"topology/default": {"flat", 0},
-	"topology/flat":    {"flat", Release2505},
-	"topology/block":   {"block", 0},
-	"topology/tree":    {"tree", 0},
-	"topology/ring":    {"ring", Release2605},
-	"topology/torus3d": {"torus3d", Release2605},
-}
-
 // TopologyPlugin returns the kind of topology that the release reads from topology.conf with a value
 // of TopologyPlugin, which is empty if the key is absent. kind is flat if it reads none. known is
-// false if slurmctld does not start with the value.
+// false if slurmctld does not start with the value, unless there is a topology.yaml. Letters count as
+// they are written, but for the words for no topology. In 24.11 topology/default is no such word: it
+// is a plugin.
 func (r Release) TopologyPlugin(value string) (kind string, known bool) {
+	kinds := r.Kinds()
+	has := func(word string) bool {
+		return slices.ContainsFunc(kinds, func(k TopologyKind) bool { return k.Word == word })
+	}
 	lower := strings.ToLower(value)
-	if lower == "" || lower == "none" || lower == "topology/none" || lower == "topology/default" && r >= Release2505 {
-		return "flat", true
+	word, prefixed := strings.CutPrefix(value, "topology/")
+	switch {
+	case lower == "", lower == "none", lower == "topology/none", lower == "topology/default" && has(flat), value == "topology/default":
+		return flat, true
+	case prefixed && has(word):
+		return word, true
 	}
-	p, ok := topologyPlugins[value]
-	if !ok || r < p.from {
-		return "", false
-	}
-	return p.kind, true
+	return "", false
 }
 
 // ShortBlocks reports whether slurmctld starts with blocks that have fewer
 // nodes than the base block size, or none (placeholders).
-func (r Release) ShortBlocks() bool { return r >= Release2505 }
+func (r Release) ShortBlocks() bool { return r.does(shortBlocks) }
 
 // YAML reports whether topology.yaml is read, and with it several topologies.
-func (r Release) YAML() bool { return r >= Release2505 }
+func (r Release) YAML() bool { return r.does(topologyYAML) }
 
-// DropsBlockSizes reports whether slurmctld of a version, such as "26.05.2", drops wrong
-// block_sizes of topology.yaml silently, and does not refuse the file. A release without
-// its patch level, such as "26.05", counts as its newest patch.
-func DropsBlockSizes(version string) bool {
-	r, err := ParseRelease(version)
-	if err != nil || !r.YAML() || r < Release2605 {
-		return err == nil && r.YAML()
-	}
-	_, patch, _ := strings.Cut(version, r.String()+".")
-	digits := patch[:len(patch)-len(strings.TrimLeft(patch, "0123456789"))]
-	n, err := strconv.Atoi(digits)
-	return err == nil && n < 3
-}
+// RefusesBlockSizes reports whether slurmctld does not start with wrong block_sizes in
+// topology.yaml. Otherwise it leaves such a size out. The first patches of 26.05, up to 26.05.2, do
+// so too: their release is judged by its newest patch.
+func (r Release) RefusesBlockSizes() bool { return r.does(refusesBlockSizes) }
 
 // DynamicTopology reports whether a node may name its own place: Topology= in
 // slurm.conf, in slurmd --conf and in scontrol update.
-func (r Release) DynamicTopology() bool { return r >= Release2505 }
+func (r Release) DynamicTopology() bool { return r.does(dynamicTopology) }
 
 // LargeSegments reports whether --segment may be larger than the base block size, and larger than
 // the job, and whether there are --spread-segments and --consolidate-segments.
-func (r Release) LargeSegments() bool { return r >= Release2511 }
-
-// TriesPlaces reports whether Slurm tries another place in the blocks if it gets stuck with the
-// first one. 26.05 was seen to do it, and 24.11 not to do it. Of the releases between, it is not
-// known.
-func (r Release) TriesPlaces() (tries, known bool) {
-	return r >= Release2605, r >= Release2605 || r <= Release2411
-}
+func (r Release) LargeSegments() bool { return r.does(largeSegments) }
 
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
-func (r Release) AutoDetectFull() bool { return r >= Release2605 }
+func (r Release) AutoDetectFull() bool { return r.does(autoDetectFull) }
 
 // EmptyTopology reports whether slurmctld starts with a topology.conf that has no
 // block and no switch.
-func (r Release) EmptyTopology() bool { return r < Release2505 }
+func (r Release) EmptyTopology() bool { return !r.does(refusesEmptyConf) }
 
 // CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all.
 // Otherwise any whole sockets are fine. 26.05 was seen to want it, and 24.11 to take
 // two sockets of four. The releases between are treated as 26.05.
-func (r Release) CoresOfOneSocket() bool { return r >= Release2505 }
+func (r Release) CoresOfOneSocket() bool { return r.does(coresOfOneSocket) }
 
 // TreeSkeleton reports whether a switch may have neither nodes nor children.
-func (r Release) TreeSkeleton() bool { return r >= Release2505 }
+func (r Release) TreeSkeleton() bool { return r.does(emptySwitches) }
 
 // BlockAsNodeRank reports whether TopologyParam takes BlockAsNodeRank, which orders the
 // nodes of a job by block.
-func (r Release) BlockAsNodeRank() bool { return r >= Release2511 }
+func (r Release) BlockAsNodeRank() bool { return r.does(blockAsNodeRank) }
 
 // RanksFollowBlocks reports whether srun numbers the tasks of a job block after block by
 // itself. Nodes stand in the order of their names all the same.
-func (r Release) RanksFollowBlocks() bool { return r >= Release2605 }
+func (r Release) RanksFollowBlocks() bool { return r.does(ranksFollowBlocks) }

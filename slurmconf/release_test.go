@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -25,10 +26,27 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
-func TestDropsBlockSizes(t *testing.T) {
-	for version, want := range map[string]bool{"24.11.5": false, "25.05": true, "25.11.9": true, "26.05": false, "26.05.0": true, "26.05.2": true, "slurm 26.05.2": true, "26.05.2-1": true, "26.05.3": false, "26.05.12": false, "x": false} {
-		if got := DropsBlockSizes(version); got != want {
-			t.Errorf("DropsBlockSizes(%q) = %t", version, got)
+// TestReleasesTakeWhatOlderOnesTake holds that what came with one release is in all newer ones, also in the
+// next one, of which nobody knows yet.
+func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
+	releases := append(Releases(), Latest+100)
+	words := map[string]func(Release) bool{}
+	for bit := news(1); bit != 0; bit <<= 1 {
+		if slices.ContainsFunc(Releases(), func(r Release) bool { return r.does(bit) }) {
+			words[fmt.Sprintf("news %b", bit)] = func(r Release) bool { return r.does(bit) }
 		}
+	}
+	for _, k := range Latest.Kinds() {
+		words["topology/"+k.Word] = func(r Release) bool { _, known := r.TopologyPlugin("topology/" + k.Word); return known }
+	}
+	for word, does := range words {
+		for i, r := range releases[1:] {
+			if does(releases[i]) && !does(r) {
+				t.Errorf("%s: %s has it and %s has not", word, releases[i], r)
+			}
+		}
+	}
+	if next := releases[len(releases)-1]; !next.YAML() || !next.RefusesBlockSizes() || next.EmptyTopology() {
+		t.Errorf("%s is judged as an older release", next)
 	}
 }

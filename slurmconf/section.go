@@ -15,8 +15,7 @@ type Section struct {
 	Name    string
 	Default bool
 	Line    int
-	// Kind is block, tree, flat, ring or torus3d. It is empty if the file does not give
-	// exactly one.
+	// Kind is the Word of a TopologyKind. It is empty if the file does not give exactly one.
 	Kind  string
 	Units []Unit
 	// Sizes are the BlockSizes. SizesLine is 0 if there are none.
@@ -34,41 +33,11 @@ type Unit struct {
 
 // The reasons of readers.
 const (
-	ReasonSyntax     = "Syntax"
 	ReasonEmptyFile  = "EmptyFile"
-	ReasonUnknownKey = "UnknownKey"
 	ReasonWrongType  = "WrongType"
-	ReasonNoName     = "MissingName"
 	ReasonKind       = "TopologyKind"
 	ReasonBlockSizes = "BlockSizes"
-	ReasonInclude    = syntax.ReasonInclude
-	ReasonNotJudged  = "NotJudged"
 )
-
-// Findings collects the findings on one file.
-type Findings struct {
-	File string
-	All  []topology.Finding
-}
-
-// Fatal adds what Slurm refuses.
-func (f *Findings) Fatal(line int, reason, remedy, format string, args ...any) {
-	f.add(topology.Fatal, line, reason, remedy, format, args...)
-}
-
-// Warn adds what Slurm ignores, or reads otherwise than it looks.
-func (f *Findings) Warn(line int, reason, remedy, format string, args ...any) {
-	f.add(topology.Warning, line, reason, remedy, format, args...)
-}
-
-// NotJudged adds what nobody looked into.
-func (f *Findings) NotJudged(line int, format string, args ...any) {
-	f.add(topology.Unknown, line, ReasonNotJudged, "check it with Slurm itself", format, args...)
-}
-
-func (f *Findings) add(s topology.Severity, line int, reason, remedy, format string, args ...any) {
-	f.All = append(f.All, topology.Finding{Subject: topology.Subject{File: f.File, Line: max(line, 1)}, Severity: s, Reason: reason, Message: fmt.Sprintf(format, args...), Remedy: remedy})
-}
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
 // *syntax.ParseError, also of host lists that are not plain. It takes what any release loads; package

@@ -151,6 +151,21 @@ func (f *Facts) GPUCount() int {
 	return f.Capacity
 }
 
+// Devices returns how many devices Slurm counts on the node, or 0 if that is not known: GPUs, and the
+// instances of GPUs with MIG.
+func (f *Facts) Devices() int {
+	n := f.GPUCount()
+	switch {
+	case f.Report != nil:
+		for i := range f.Report.GPUs {
+			n += max(0, len(f.Report.GPUs[i].MIG)-1)
+		}
+	case n == 1 && f.Labels.GPUs == 1: // a label may only say that there are some
+		return f.Capacity
+	}
+	return n
+}
+
 // Computes reports whether jobs compute on the node: it has GPUs, or nothing but its cables is known.
 func (f *Facts) Computes() bool { return f.GPUCount() > 0 || f.CablesOnly }
 

@@ -74,7 +74,7 @@ func TestTryNext(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"--format xml", `quoin-demo: publication "default": format: "xml": want conf or yaml`},
+		{"--format xml", `quoin-demo: publication "default": format: "xml": want conf, yaml or nothing`},
 		{"--format yaml --slurm-version 24.11", "topology.yaml needs 25.05"},
 		{"--config quoin.yaml", "unknown flag: --config; see quoin-demo --help"},
 		{"mixed hgx-h100", "received 2: want quoin-demo [SITE | FILE.yaml]; see quoin-demo --help"},

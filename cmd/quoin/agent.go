@@ -64,7 +64,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	if err != nil {
 		return err
 	}
-	command, err := probeCommand(&c.Machine, node)
+	command, err := probeCommand(conf, node)
 	if err != nil {
 		return err
 	}
@@ -76,16 +76,17 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	}
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)
+	registry.SampleEvery, registry.SweepEvery = conf.Times.Sample, conf.Times.Sweep
 	if registry.Group, err = c.Group(); err != nil {
 		return err
 	}
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
-	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second, Log: log},
-		Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}.WithDefaults()
-	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Subscribers: []chan *topology.Node{reports},
-		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second, Adapters: adapterReader(&c.Machine), AdaptersEvery: c.Interval}
+	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*conf.Times.Read + 15*time.Second, Log: log},
+		Samples: samples, Wanted: wanted, SampleEvery: conf.Times.Sample}.WithDefaults()
+	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: conf.Times.IDs, Subscribers: []chan *topology.Node{reports},
+		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second, Adapters: adapterReader(&c.Machine), AdaptersEvery: conf.Times.Read}
 	fabrics := publication.AnyFabrics(conf.Clusters())
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(c)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"log/slog"
 	"path/filepath"
 
@@ -14,7 +13,7 @@ import (
 
 // hookConfig returns the hook's configuration.
 func hookConfig(o *config.Agent) rundir.HookConfig {
-	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir, Wait: rundir.Duration(o.HookWait)}
+	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir}
 	if o.HookGate != config.GateOff {
 		c.Gate = &rundir.Gate{Policy: o.HookGate, Wait: rundir.Duration(o.HookGateWait)}
 	}
@@ -29,8 +28,7 @@ func jobsConfig(a *config.Agent, boot string) jobs.Config {
 	c := jobs.Config{
 		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
 		Proc:   filepath.Join(a.HostRoot, "proc"),
-		Spools: a.SlurmdSpool, CgroupRoot: cmp.Or(a.CgroupRoot, filepath.Join(a.HostRoot, "sys/fs/cgroup")),
-		SampleEvery: a.SampleInterval, SweepEvery: a.SweepInterval,
+		Spools: a.SlurmdSpool, CgroupRoot: a.ControlGroups(),
 	}
 	if len(c.Spools) == 0 {
 		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +108,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown, name
 	if err != nil {
 		return nil, err
 	}
-	a := slurm.Ask(ctx, places.Question(), 0)
+	a := slurm.Newer(ctx, places.Question(), time.Now())
 	if a.Err != nil {
 		return nil, fmt.Errorf("ask Slurm: %w; --topology takes the output of scontrol show topology instead", a.Err)
 	}

@@ -185,7 +185,7 @@ func TestBadInput(t *testing.T) {
 		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no site "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: field nodez not found`},
-		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {interval: 5}\n")}, `q.yaml:1: agent.interval: "5": want a number and a unit`},
+		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {hookGateWait: 5}\n")}, `q.yaml:1: agent.hookGateWait: "5": want a number and a unit`},
 		{"check of nothing", "\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, `--kubeconfig: agent.kubeconfig: "y": want none beside store`},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},

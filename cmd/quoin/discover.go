@@ -50,7 +50,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 			if err != nil {
 				return err
 			}
-			command, err := probeCommand(&conf.Agent.Machine, name, "--once")
+			command, err := probeCommand(conf, name, "--once")
 			if err != nil {
 				return err
 			}

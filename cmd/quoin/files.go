@@ -218,45 +218,66 @@ func readFile(path, confDir string) (f lint.File, err error) {
 	return f, nil
 }
 
+// readPlan is what a topology file says, or a slurm.conf without one.
+type readPlan struct {
+	topology.Plan
+	// trouble has a fatal finding if Slurm does not start with the file or does not read it, and an
+	// unknown one if that is not known.
+	trouble []topology.Finding
+	// future are the nodes that the slurm.conf beside the file has as FUTURE.
+	future map[string]bool
+}
+
 // readTopologies reads the topology file at a path: the file, or the one that the release would read
-// in the directory. trouble has a fatal finding if Slurm does not start with the file or does not read
-// it, and an unknown one if that is not known, by the slurm.conf of the directory if there is one.
-func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan, trouble []topology.Finding, err error) {
+// in the directory. The slurm.conf of the directory counts, if there is one. Without a topology file the
+// nodes of a slurm.conf may be flat.
+func readTopologies(path string, pub *publication.Cluster) (*readPlan, error) {
 	files, err := readFiles(path, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	i := slices.IndexFunc(files, func(f lint.File) bool {
 		return isTopology(f) && (pub.Release.YAML() || !strings.HasSuffix(f.Name, ".yaml"))
 	})
-	switch {
-	case i < 0 && slices.ContainsFunc(files, isTopology):
-		return nil, nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
-	case i < 0:
-		return nil, nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+	if i < 0 && slices.ContainsFunc(files, isTopology) {
+		return nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
 	}
-	plan, err = slurmconf.ReadPlan(files[i].Name, files[i].Data)
-	if err != nil {
-		return nil, nil, located(files[i], err)
-	}
-	options := lint.Options{Release: pub.Release}
+	options, out := lint.Options{Release: pub.Release}, &readPlan{future: map[string]bool{}}
 	if beside := filepath.Join(path, slurmConf); exists(beside) {
 		conf, err := readSlurmConf(beside)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		options = conf.Options(pub.Release)
+		for _, node := range conf.Future {
+			out.future[node] = true
+		}
+		if kind, known := pub.Release.TopologyPlugin(string(options.Plugin)); i < 0 && known && kind == topology.KindFlat {
+			out.Topologies = []topology.Topology{{Name: topology.ConfTopology, Kind: kind, Default: true}}
+			for _, node := range options.KnownNodes {
+				out.Nodes = append(out.Nodes, topology.Placement{SlurmName: node})
+			}
+			return out, nil
+		}
 	}
-	options.DropsBlockSizes = pub.DropsBlockSizes()
+	if i < 0 {
+		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+	}
+	plan, err := slurmconf.ReadPlan(files[i].Name, files[i].Data)
+	if err != nil {
+		return nil, located(files[i], err)
+	}
+	out.Plan = *plan
 	for _, f := range lint.Lint(files[i:i+1], options) {
 		switch {
 		case f.Severity == topology.Fatal:
-			return plan, []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", f)}}, nil
+			out.trouble = []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", f)}}
+			return out, nil
 		case f.Severity == topology.Unknown && f.File != options.SlurmConf: // partitions do not matter here
-			trouble = []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("it is not known whether Slurm takes the files: %s; quoin lint says more", f)}}
+			out.trouble = []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("it is not known whether Slurm takes the files: %s; quoin lint says more", f)}}
 		}
 	}
-	return plan, trouble, nil
+	return out, nil
 }
 
 // located returns an error of a topology file with its place, which may be in an included file.

@@ -133,10 +133,7 @@ func publishFirstSite(t *testing.T, dir string) (published func() string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		args := []string{"publisher", "--store", site, "--listen", ""}
-		for _, wait := range []string{"settleTime", "confirmTime", "publishInterval"} {
-			args = append(args, "--set", "publicationDefaults."+wait+"=100ms")
-		}
+		args := []string{"publisher", "--store", site, "--listen", "", "--set", "publicationDefaults.settleTime=100ms", "--times", "confirm: 100ms, spacing: 100ms"}
 		ended <- run(ctx, args, nil, io.Discard, io.Discard)
 	}()
 	t.Cleanup(func() {

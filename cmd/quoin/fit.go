@@ -19,7 +19,7 @@ import (
 // fitOptions are the flags of quoin fit.
 type fitOptions struct {
 	freshOptions
-	fit.Request
+	fit.Job
 	topology, sinfo, exclusive string
 }
 
@@ -31,7 +31,11 @@ func newFitCommand() *cobra.Command {
 		Long: `fit says whether a job fits: now, not now, never or unknown. It follows the rules of
 Slurm's topology plugins: blocks with their base block size and segments, and trees, where
 all nodes of a job are below one switch. unknown says what is missing: which nodes are
-free, how many GPUs they have, or a rule of Slurm. It also counts the free segments.
+free, or how many GPUs they have. Where fit has no rule, it prints the command that asks Slurm:
+if Slurm must try a second place, for a job of several blocks beside nodes that are powered
+down, for nodes with different numbers of GPUs, and for --switches in a tree,
+--spread-segments, --consolidate-segments and --exclusive=topo. It also counts the free
+segments.
 
 It reads the stored plan of a publication, or makes one with --fresh or from --nodes. With
 PATH it reads topology files of any Slurm, of a directory or one file, if lint finds that
@@ -67,6 +71,7 @@ report cannot be read, or it is not known whether Slurm takes the files.`,
 	show.Complete(cmd, "exclusive", cobra.ShellCompDirectiveNoFileComp, "topo")
 	f.BoolVar(&o.Consolidate, "consolidate-segments", false, "all segments are in the smallest aggregate that is large enough")
 	f.BoolVar(&o.Spread, "spread-segments", false, "no two segments are in one base block")
+	f.IntVar(&o.Switches, "switches", 0, "most leaf `switches` of a tree that the job uses")
 	f.IntVar(&o.GPUs, "gpus-per-node", 0, "minimum `GPUs` per node")
 	f.StringVar(&o.topology, "topology", "", "`name` of the partition's topology; default: the one of partitions that name none")
 	f.StringVar(&o.sinfo, "sinfo", "", "`file` with the states of nodes: sinfo -N, or scontrol --json show nodes; - for standard input")
@@ -77,7 +82,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if o.exclusive != "" && o.exclusive != "topo" && o.exclusive != "node" {
 		return fmt.Errorf("--exclusive=%s: want topo, or nothing", o.exclusive)
 	}
-	for _, name := range []string{"job-nodes", "segment", "gpus-per-node"} {
+	for _, name := range []string{"job-nodes", "segment", "switches", "gpus-per-node"} {
 		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String()[0] == '-') {
 			return fmt.Errorf("--%s %s: want 1 or more", name, f.Value)
 		}
@@ -94,7 +99,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	sayGuess(cmd.ErrOrStderr(), pub, "the answer is by the rules of Slurm %s")
-	answer, err := p.ask(&o.Request, o.topology)
+	answer, err := p.ask(&o.Job, o.topology)
 	if err != nil {
 		return err
 	}
@@ -116,18 +121,20 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		return nil, nil, nil, err
 	}
 	if o.files != "" {
-		plan, trouble, err := readTopologies(o.files, pub)
-		if err == nil && len(trouble) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", trouble[0].Message)
+		read, err := readTopologies(o.files, pub)
+		if err == nil && len(read.trouble) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", read.trouble[0].Message)
 			err = show.NotKnown
 		}
 		if err == nil {
-			err = o.checkNamed(plan, pub)
+			err = o.checkNamed(&read.Plan, pub)
 		}
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return newFitPlan(pub.Release, plan.Topologies, nil), pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
+		p = newFitPlan(pub.Release, read.Topologies, read.Nodes)
+		p.future = read.future
+		return p, pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
 	}
 	if s.Store != nil && !o.fresh {
 		doc, err := s.Plan(cmd.Context(), pub.Name)
@@ -137,7 +144,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		stored := &doc.Current.Plan
 		pub.Follow(0, stored)
 		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
-		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, p.devices(stored)
+		p.devices(stored)
+		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, nil
 	}
 	made, err := o.makeFresh(cmd, s, pub, nil)
 	if err != nil {
@@ -160,7 +168,7 @@ func (o *fitOptions) checkNamed(plan *topology.Plan, pub *publication.Cluster) e
 	if slices.ContainsFunc(plan.Topologies, func(t topology.Topology) bool { return t.Kind != topology.KindFlat }) {
 		return fmt.Errorf("%s: no block and no switch has nodes: nodes tell Slurm their places when they register, so the files do not say where a job fits", o.files)
 	}
-	if o.sinfo == "" && slurmOnce(pub) == nil {
+	if len(plan.Nodes) == 0 && o.sinfo == "" && slurmOnce(pub) == nil {
 		return fmt.Errorf("%s: a flat topology names no nodes: give --sinfo FILE", o.files)
 	}
 	return nil
@@ -177,7 +185,7 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Clu
 		return p.sinfo(name, in)
 	}
 	if slurm := slurmOnce(pub); slurm != nil {
-		a := slurm.Ask(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, 0)
+		a := slurm.Newer(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, time.Now())
 		if a.Err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}

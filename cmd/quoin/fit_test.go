@@ -22,7 +22,7 @@ func TestFitAcross(t *testing.T) {
 	} {
 		p := newFitPlan(slurmconf.Latest, []topology.Topology{blocks("nvl-a", "a", "x"), blocks("nvl-b", fabric, "y")}, nil)
 		for nodes, across := range map[int]bool{2: false, 3: true, 5: false} {
-			a, err := p.ask(&fit.Request{Job: fit.Job{Nodes: nodes}}, "")
+			a, err := p.ask(&fit.Job{Nodes: nodes}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,8 +29,10 @@ type fitPlan struct {
 	gpus map[string]int
 	// owners are the Kubernetes nodes by Slurm name.
 	owners map[string]string
-	// states are the nodes' states. If there are none, all nodes count as free. all says that every
-	// node of Slurm has one. A list of sinfo may lack some nodes.
+	// future are nodes that slurm.conf has as FUTURE.
+	future map[string]bool
+	// states are the nodes' states, nil if nobody said any. all says that every node of Slurm has
+	// one. A list of sinfo may lack some nodes.
 	states map[string]fit.State
 	all    bool
 	source show.FitSource
@@ -45,62 +47,42 @@ func newFitPlan(release slurmconf.Release, topologies []topology.Topology, place
 	return p
 }
 
-// facts takes how many GPUs nodes have. MIG instances count, as in Slurm.
+// facts takes how many GPUs nodes have.
 func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
-		f := &all[i]
-		if f.Shared {
-			continue
+		if f := &all[i]; !f.Shared { // else nobody knows which of the node's GPUs a name has
+			p.gpus[f.SlurmName] = f.Devices()
 		}
-		count := f.GPUCount()
-		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
-			count = f.Capacity
-		}
-		for k := 0; f.Report != nil && k < len(f.Report.GPUs); k++ {
-			if instances := len(f.Report.GPUs[k].MIG); instances > 0 {
-				count += instances - 1
-			}
-		}
-		p.gpus[f.SlurmName] = count
 	}
 }
 
 // devices takes how many GPUs nodes have by the lines of a published gres.conf.
-func (p *fitPlan) devices(plan *plandoc.Plan) error {
-	byNode, err := gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners)))
-	if err != nil {
-		return err
+func (p *fitPlan) devices(plan *plandoc.Plan) {
+	for node, lines := range gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners))) {
+		p.gpus[node], _ = gres.Count(lines, "")
 	}
-	for node, of := range byNode {
-		for i := range of {
-			if l := &of[i]; l.Name == "gpu" {
-				p.gpus[node] += cmp.Or(int(min(l.Count, 1<<16)), len(l.Files), min(1, len(l.MultipleFiles))) //nolint:gosec // bounded
-			}
-		}
-	}
-	return nil
 }
 
-// ask answers a request. Without nodes it only counts the segments.
-func (p *fitPlan) ask(r *fit.Request, name string) (*show.Fit, error) {
+// ask answers for a job. Without nodes it only counts the segments.
+func (p *fitPlan) ask(j *fit.Job, name string) (*show.Fit, error) {
 	t, err := p.topology(name)
 	if err != nil {
 		return nil, err
 	}
-	if r.Nodes > 0 {
-		if err := r.Check(); err != nil {
+	if j.Nodes > 0 {
+		if err := j.Check(); err != nil {
 			return nil, err
 		}
-	} else if r.Segment > 0 || r.Exclusive || r.Spread || r.Consolidate {
+	} else if *j != (fit.Job{}) {
 		return nil, errors.New("want -N NODES beside flags of a job")
 	}
 	site, err := p.site(t)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := show.NewFit(t, site, &p.source, r)
+	answer, err := show.NewFit(t, site, &p.source, j)
 	if err == nil && answer.Verdict == fit.Never {
-		answer.Why += p.across(t, r.Nodes)
+		answer.Why += p.across(t, j.Nodes)
 	}
 	return answer, err
 }
@@ -148,8 +130,7 @@ func (p *fitPlan) topology(name string) (*topology.Topology, error) {
 // site returns the topology with the states of its nodes. Nodes that are in no topology may have
 // the job too. In a flat topology all nodes may.
 func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
-	s := fit.NewSite(t, p.release)
-	s.State = p.state
+	s := fit.NewSite(t, p.release, p.state)
 	if t.Kind == topology.KindBlock && !s.HasBlocks() {
 		return nil, fmt.Errorf("topology %s has no block with nodes", cmp.Or(t.Name, topology.ConfTopology))
 	}
@@ -181,9 +162,6 @@ func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
 		return nil, fmt.Errorf("%s names no node of the plan: it names %s, and the plan %s", p.source.Said, someOf(p.states), someOf(ours))
 	}
 	s.Apart = slices.Sorted(maps.Keys(apart))
-	if !p.all {
-		s.Unsaid = slices.DeleteFunc(s.Nodes(), func(node string) bool { _, said := p.states[node]; return said })
-	}
 	return s, nil
 }
 
@@ -193,13 +171,15 @@ func someOf[V any](names map[string]V) string {
 }
 
 func (p *fitPlan) state(node string) fit.State {
-	s, known := p.states[node]
+	s, said := p.states[node]
 	switch {
-	case known || p.states == nil:
+	case said:
+	case p.future[node]:
+		s = fit.State{Use: fit.Absent, Why: "future"}
 	case p.all:
 		s = fit.State{Use: fit.Absent, Why: "not in " + p.source.Said}
 	default:
-		s = fit.State{Use: fit.Unavailable, Why: "not in " + p.source.Said}
+		s = fit.State{Use: fit.Unsaid, Why: "not known"}
 	}
 	s.GPUs = cmp.Or(s.GPUs, p.gpus[node])
 	return s

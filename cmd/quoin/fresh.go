@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -183,7 +184,7 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 		}
 	}
 	// As in a stored plan. Whether slurmd finds the GPUs is a question about gres.conf, which a map does not show.
-	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.Stored.Problems), func(f topology.Finding) bool { return f.Reason == slurmconf.ReasonNotJudged })
+	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.Stored.Problems), func(f topology.Finding) bool { return f.Reason == syntax.ReasonNotJudged })
 	made.Stored.Problems = append(made.Stored.Problems, snap.Problems...)
 	return &fresh{made, s, pub, snap, in}, nil
 }
@@ -224,9 +225,9 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 		return previous, err
 	}
 	pub.Follow(0, &doc.Current.Plan)
-	previous, err = publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous = publisher.ReadPlan(pub, &doc.Current.Plan)
 	previous.Groups = doc.Groups
-	return previous, err
+	return previous, nil
 }
 
 // sayNames says that nodes may have other names in Slurm.

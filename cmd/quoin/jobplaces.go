@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
@@ -33,11 +34,7 @@ func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := fit.NewMap(doc.Current.Plan.Topologies)
-	if err != nil {
-		return nil, fmt.Errorf("read the plan's topologies: %w", err)
-	}
-	return &jobPlaces{m, slurmOnce(pub)}, nil
+	return &jobPlaces{fit.NewMap(doc.Current.Plan.Topologies), slurmOnce(pub)}, nil
 }
 
 // add says where the runs of a job lie. If there are no runs and Slurm has the job, add returns runs
@@ -45,12 +42,12 @@ func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
 func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	state := &slurmctld.State{}
 	if p.slurm != nil {
-		a := p.slurm.Ask(ctx, client.Question{Nodes: true, Jobs: true}, 0)
+		a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
 		switch {
 		case a.Err != nil && len(runs) == 0:
 			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
 		case a.Err != nil:
-			warn(fmt.Errorf("ask Slurm which nodes were free: %w", a.Err))
+			warn(fmt.Errorf("ask Slurm where the job runs: %w", a.Err))
 		default:
 			state = &a.State
 		}
@@ -68,7 +65,6 @@ func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn 
 
 // running returns the jobs of the id that run according to Slurm.
 func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Run) {
-	judged := p.topologies.Judge(state, func(j *slurmctld.Job) bool { return j.IsOf(id) })
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
 		if !j.IsOf(id) {
@@ -81,7 +77,7 @@ func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Ru
 			record.StartTime = strconv.FormatInt(j.Start.Unix(), 10)
 		}
 		run := report.OfSlurm(record)
-		run.Lies(layoutsOf(judged[i]))
+		run.Lies(layoutsOf(p.topologies.Judge(j, state.Partitions)))
 		runs = append(runs, run)
 	}
 	return runs
@@ -89,16 +85,14 @@ func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Ru
 
 // addTo judges a run as Slurm tells of it, or else by its nodes alone.
 func (p *jobPlaces) addTo(r *report.Run, state *slurmctld.State) {
-	is := func(j *slurmctld.Job) bool {
-		return j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start())
+	job, partitions := &slurmctld.Job{Nodes: r.NodeList(), Segment: -1}, map[string]string(nil)
+	for i := range state.Jobs {
+		j := &state.Jobs[i]
+		if j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start()) {
+			job, partitions = j, state.Partitions
+		}
 	}
-	judged := p.topologies.Judge(state, is)
-	if len(judged) == 0 && r.NodeList() != "" {
-		judged = p.topologies.Judge(&slurmctld.State{Jobs: []slurmctld.Job{{Nodes: r.NodeList(), Segment: -1}}}, nil)
-	}
-	for _, found := range judged {
-		r.Lies(layoutsOf(found))
-	}
+	r.Lies(layoutsOf(p.topologies.Judge(job, partitions)))
 }
 
 func layoutsOf(judged []fit.Judgement) (all []report.Layout) {
@@ -106,7 +100,7 @@ func layoutsOf(judged []fit.Judgement) (all []report.Layout) {
 		j := &judged[i]
 		l := report.Layout{Topology: j.Topology, Unit: j.Unit, Fewest: j.Fewest, Text: j.Words(), SplitSegments: j.Split}
 		for k, name := range j.Names {
-			l.Units = append(l.Units, report.Unit{Name: name, Nodes: j.Nodes[k].Nodes})
+			l.Units = append(l.Units, report.Unit{Name: name, Nodes: j.Nodes[k]})
 		}
 		all = append(all, l)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -40,20 +41,26 @@ With --slurm-conf, or if PATH is slurm.conf or a directory that has one, lint al
 slurm.conf, and says where it does not agree with the files. It follows lines Include of
 all files. It names:
 
+  - keys that Slurm does not know on lines NodeName and PartitionName, and keys about
+    topologies and GRES; values of SelectType, SwitchType, PrologFlags and TopologyParam
   - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
     release; a gres.conf that Slurm does not read, because GresTypes is absent
   - nodes that slurm.conf does not have
   - nodes with fewer GPUs than Gres= counts, or with GPUs of another type: Slurm drains
     them; with --nodes also by the labels of nodes that detect their GPUs
+  - words of Gres= that Slurm ignores, and GPUs that Gres= of no node counts
   - nodes whose Cores are not the sockets of slurm.conf: Slurm drains them
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
   - a cgroup.conf that lets a job see all GPUs of its node
+  - partitions with nodes that their topology lacks
 
-A directory is judged as a whole: what is not in it is absent. A cgroup.conf that is not in
-it is not judged, because it may be on the nodes alone. With a configuration, lint also names
-settings of slurm.conf that do not go with IMEX. An example is a time limit that is shorter
-than the Prolog's wait for IMEX.
+A directory has all files of the host of slurmctld: a topology file that is not in it is
+absent. A gres.conf or a cgroup.conf that is not in it may be on the nodes alone and is not
+judged, unless SlurmctldParameters has enable_configless. With MaxNodeCount, nodes that
+slurm.conf lacks may come later. With a configuration, lint also names settings of
+slurm.conf that do not go with IMEX. An example is a time limit that is shorter than the
+Prolog's wait for IMEX.
 
 The last line names the release that lint judged for, and what lint judged. If no release
 is given or stored, lint judges for 25.05.
@@ -97,7 +104,6 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
-	release, drops := w.pub.Release, w.pub.DropsBlockSizes()
 	cgroup, err := o.cgroup(w)
 	if err != nil {
 		return nil, err
@@ -107,11 +113,12 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 			return nil, fmt.Errorf("no topology.yaml, no topology.conf and no gres.conf is published in %s", w.pub.Place())
 		}
 		files := slices.Concat(w.files, cgroup)
-		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		options := lint.Options{Release: w.pub.Release}
+		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), append(lint.Lint(files, options), splitJobs(w.files)...)), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
-		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, []topology.Finding{refused(parse)})
+		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, nil, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
 		}
@@ -119,9 +126,11 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	options := conf.Options(release)
-	options.DropsBlockSizes = drops
-	options.Whole = session.IsDirectory(o.files) // a site may have a topology.conf beside what is published
+	options := conf.Options(w.pub.Release)
+	if session.IsDirectory(o.files) { // a site may have a topology.conf beside what is published
+		options.Files = lint.ThisHost
+	}
+	options.GRES = options.Files == lint.ThisHost || o.files == "" // else one file is asked about
 	options.Found = map[string]gres.Registration{}
 	as := w.pub.GresOptions()
 	for i := range w.facts {
@@ -131,9 +140,24 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	if w.Configured { // else nothing is known of the hook
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
-	found := lint.Lint(slices.Concat(withGres(o.files, w.files), cgroup), options)
-	found = append(found, lint.LintSettings(confFile, conf.Settings, hook)...)
-	return show.ConfResult(confFile, releaseText(w.pub), names(slices.Concat(w.files, cgroup)), len(conf.Nodes), found), nil
+	files := slices.Concat(w.files, cgroup)
+	found := append(lint.Lint(files, options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	found = append(found, splitJobs(w.files)...)
+	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), options.OtherGRES(files), found), nil
+}
+
+// splitJobs names the smallest size of jobs that fit into one block, and to which Slurm gives several.
+func splitJobs(files []lint.File) (found []topology.Finding) {
+	for _, f := range slices.DeleteFunc(slices.Clone(files), func(f lint.File) bool { return !isTopology(f) }) {
+		plan, err := slurmconf.ReadPlan(f.Name, f.Data)
+		for i := 0; err == nil && i < len(plan.Topologies); i++ { // else Lint says what is wrong
+			if t := &plan.Topologies[i]; fit.SplitSize(t) > 0 {
+				found = append(found, topology.Finding{Subject: topology.Subject{File: f.Name, Line: 1}, Severity: topology.Warning, Reason: fit.ReasonJobSplit, Remedy: "set the base block size to the size of the largest block, if jobs of this size matter",
+					Message: fmt.Sprintf("Slurm gives a job of %d nodes several blocks of topology %s, although one block is large enough", fit.SplitSize(t), t.Name)})
+			}
+		}
+	}
+	return found
 }
 
 // cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of PATH, if it goes with other
@@ -173,12 +197,12 @@ func releaseText(pub *publication.Cluster) string {
 
 // refused says that Slurm does not take slurm.conf, or that it is not judged.
 func refused(e *syntax.ParseError) topology.Finding {
-	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: slurmconf.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
+	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: syntax.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
 	if e.NotJudged {
-		f.Severity, f.Reason, f.Remedy = topology.Unknown, slurmconf.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
+		f.Severity, f.Reason, f.Remedy = topology.Unknown, syntax.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
 	}
 	if e.Key == "Include" { // the message ends with what to do
-		f.Reason, f.Remedy = slurmconf.ReasonInclude, "nothing else was judged"
+		f.Reason, f.Remedy = syntax.ReasonInclude, "nothing else was judged"
 	} else if e.Key != "" {
 		f.Message = e.Key + ": " + e.Message
 	}
@@ -207,23 +231,13 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: join == imex.JoinHolder || join == imex.JoinSlurmd || join == imex.JoinAuto && domains}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
-		longest := jobs.HookWait + jobs.HookGateWait + prologMore
+		longest := rundir.DefaultWait + jobs.HookGateWait + prologMore
 		if jobs.HookGate == rundir.GateHold {
 			longest += holdMore
 		}
 		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up
 	}
 	return hook
-}
-
-// withGres returns the files with an empty gres.conf if they are all that there is and it is not
-// among them: without one no node has GPUs.
-func withGres(path string, files []lint.File) []lint.File {
-	whole := path == "" || session.IsDirectory(path)
-	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
-		return files
-	}
-	return append(slices.Clone(files), lint.File{Name: filepath.Join(path, gresFile)})
 }
 
 // readSlurmConf reads a slurm.conf and the files that it includes.

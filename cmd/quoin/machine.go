@@ -24,7 +24,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 	if err != nil {
 		return nil, nil, err
 	}
-	imex := local.Options{Root: c.HostRoot, Cgroups: c.CgroupRoot}
+	imex := local.Options{Root: c.HostRoot, Cgroups: c.ControlGroups()}
 	if watch {
 		imex.Patience = imexPatience
 		go lib.WatchXids(ctx) // ends with the process

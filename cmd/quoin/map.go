@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
@@ -88,6 +89,8 @@ type drawing struct {
 	left, unnamed, problems []topology.Finding
 	// files says why Slurm does not take the files of PATH, or that this is not known.
 	files []topology.Finding
+	// partitions are the lines of slurm.conf that the topologies need.
+	partitions []string
 }
 
 // site returns what there is to draw: what is published, or else what render makes.
@@ -112,7 +115,10 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		if err == nil && slices.Contains(site.Trouble, page.NothingPublished) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "quoin: no plan is stored there: --fresh draws what render would write")
 		}
-		return &drawing{Site: site}, err
+		if err != nil {
+			return nil, err
+		}
+		return &drawing{Site: site, partitions: slurmconf.PartitionLines(site.Plan.Topologies)}, nil
 	}
 	made, err := o.makeFresh(cmd, s, pub, paths)
 	if err != nil {
@@ -122,7 +128,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.Judged}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Stored.Topologies, Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
 	known.AddTo(ctx, site)
-	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Stored.Problems}, nil
+	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Stored.Problems, partitions: made.Partitions()}, nil
 }
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.
@@ -131,10 +137,11 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, trouble, err := readTopologies(o.files, pub)
+	read, err := readTopologies(o.files, pub)
 	if err != nil {
 		return nil, err
 	}
+	plan := &read.Plan
 	var names, left []string
 	all := plan.Topologies
 	plan.Topologies = plan.Own()
@@ -155,7 +162,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: plan}
-	for _, f := range trouble {
+	for _, f := range read.trouble {
 		site.Trouble = append(site.Trouble, f.Message)
 	}
 	for name, at := range plan.Places() {
@@ -169,14 +176,14 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	slices.SortFunc(plan.Nodes, func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) })
 	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(pub), Published: plan.Topologies}
 	known.AddTo(cmd.Context(), site)
-	return &drawing{Site: site, files: trouble}, nil
+	return &drawing{Site: site, files: read.trouble}, nil
 }
 
 // asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
 // long to list the GPUs of all jobs. Text does not show them.
 func (o *freshOptions) asked(pub *publication.Cluster) *page.Asked {
 	log := slog.New(slog.DiscardHandler)
-	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log), log)
+	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log))
 	keeper.Details = o.output == outputJSON || o.output == "html"
 	asked := page.NewAsked(keeper)
 	asked.Wait = true
@@ -198,6 +205,7 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(d.Site), show.Groups(d.left), show.Groups(unread)})
 	}
 	show.Print(stderr, "problem: ", unread)
+	sayPartitions(stderr, d.partitions)
 	if o.output == "html" {
 		return picture.HTML(stdout, d.Site)
 	}

@@ -173,14 +173,15 @@ func holds(file, want string) bool {
 	return err == nil && strings.Contains(string(text), want)
 }
 
-// publish runs a publisher on a store until something is so.
+// publish runs a publisher on a store until something is so. Slurm is asked and does not answer.
 func publish(t *testing.T, site, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
 		ended <- run(ctx, []string{"publisher", "--store", site, "--listen", "", "--set", "publicationDefaults.removeAfter=1ms",
-			"--set", "publicationDefaults.settleTime=100ms", "--set", "publicationDefaults.loadTimeout=1ms"}, strings.NewReader(""), io.Discard, io.Discard)
+			"--set", "publicationDefaults.settleTime=100ms", "--set", "publicationDefaults.loadTimeout=1ms",
+			"--set", "publicationDefaults.slurm.scontrol=false"}, strings.NewReader(""), io.Discard, io.Discard)
 	}()
 	await.Until(t, what, is)
 	cancel()

@@ -31,9 +31,9 @@ func libraryFlag(cmd *cobra.Command, s *session.Flags) {
 }
 
 // probeArgs are the flags that hand the configuration to a child.
-func probeArgs(m *config.Machine, node string) []string {
-	args := []string{"--node", node}
-	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"sysRoot", m.SysRoot}, {"cgroupRoot", m.CgroupRoot}, {"interval", m.Interval.String()}} {
+func probeArgs(conf *config.Config, node string) []string {
+	m, args := &conf.Agent.Machine, []string{"--node", node, "--times", "read: " + conf.Times.Read.String()}
+	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"sysRoot", m.SysRoot}} {
 		if kv[1] != "" {
 			args = append(args, config.SetFlag, "agent."+kv[0]+"="+kv[1])
 		}
@@ -42,8 +42,8 @@ func probeArgs(m *config.Machine, node string) []string {
 }
 
 // probeCommand is this program's own probe command for the machine.
-func probeCommand(m *config.Machine, node string, args ...string) ([]string, error) {
-	return ownCommand(slices.Concat([]string{"probe"}, args, probeArgs(m, node))...)
+func probeCommand(conf *config.Config, node string, args ...string) ([]string, error) {
+	return ownCommand(slices.Concat([]string{"probe"}, args, probeArgs(conf, node))...)
 }
 
 // ownCommand is the command that runs this program with other arguments.
@@ -108,7 +108,7 @@ is a line of its own.`,
 				return err
 			}
 			defer closeMachine()
-			serve := probe.Options{Node: name, Interval: c.Interval, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Errors: cmd.ErrOrStderr()}
+			serve := probe.Options{Node: name, Interval: conf.Times.Read, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Errors: cmd.ErrOrStderr()}
 			if once {
 				serve.Interval = 0
 			}
@@ -116,6 +116,7 @@ is a line of its own.`,
 		}),
 	}
 	s.Add(cmd)
+	s.AddTimes(cmd)
 	machineFlags(cmd, &s, &node)
 	libraryFlag(cmd, &s)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")

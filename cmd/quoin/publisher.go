@@ -93,7 +93,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
 	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), page.NewAsked(pub.Occupancy()), hosts), log).Handler(), c.MapListen
 	serve.Ready, serve.Loops = store.Ready, []service.Loop{{Name: "the publisher", Busy: pub.Busy}}
-	return service.Together(ctx, append(runs, store.Run,
+	return service.Together(ctx, append(runs, store.Run, pub.Ask,
 		func(ctx context.Context) error { return service.Serve(ctx, serve) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {

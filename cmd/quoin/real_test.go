@@ -52,9 +52,7 @@ var processes = []string{"gb200-001", "gb200-019", "gb200-040"}
 const siteConfig = `publicationDefaults:
   maxDomainGPUs: {GB200: 76}
   settleTime: 2s
-  confirmTime: 2s
   loadTimeout: 5s
-  publishInterval: 2s
 `
 
 // newSite is an API server with Quoin's manifests, and no Nodes. Publishers have this configuration.
@@ -108,12 +106,12 @@ func startSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 		settings := slices.DeleteFunc(nodedir.New(t, filepath.Join(c.Dir, m.Name)).Settings(), func(word string) bool { return word == "--set" })
-		settings = append(settings, "agent.simulate="+s.file, "agent.kubeconfig="+token, "agent.listen=", "agent.interval=2s")
+		settings = append(settings, "agent.simulate="+s.file, "agent.kubeconfig="+token, "agent.listen=")
 		if !slices.Contains(processes, m.Name) {
 			s.fleet.start(m.Name, filepath.Join(c.Dir, "agent-"+m.Name+".log"), settings)
 			continue
 		}
-		args := []string{"agent", "--node", m.Name}
+		args := []string{"agent", "--node", m.Name, "--times", fleetTimes}
 		for _, setting := range settings {
 			args = append(args, "--set", setting)
 		}
@@ -134,7 +132,7 @@ func startSite(t *testing.T) *site {
 func (s *site) startPublisher(name string) {
 	s.t.Helper()
 	s.maps[name] = loopback.Address(9838)
-	s.publishers[name] = s.start(name, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "", "--set", "publisher.mapListen="+s.maps[name])
+	s.publishers[name] = s.start(name, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "", "--times", "confirm: 500ms, spacing: 1ms", "--set", "publisher.mapListen="+s.maps[name])
 }
 
 // change writes the simulated machines with these faults.

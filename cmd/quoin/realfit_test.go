@@ -38,7 +38,7 @@ func TestRealReservation(t *testing.T) {
 				return false
 			}
 			p.live(state, "Slurm", time.Now())
-			answer, err := p.ask(&fit.Request{Job: fit.Job{Nodes: nodes}}, "")
+			answer, err := p.ask(&fit.Job{Nodes: nodes}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,9 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
+// fleetTimes are the waits of a fleet's agents.
+const fleetTimes = "read: 2s"
+
 // start runs an agent as quoin agent does, but for its probe, which is no process.
 func (f *fleet) start(node, log string, settings []string) {
 	f.t.Helper()
@@ -41,7 +44,12 @@ func (f *fleet) start(node, log string, settings []string) {
 		}
 		given = append(given, setting)
 	}
-	conf, err := config.Load(config.Default(), "", given)
+	defaults := config.Default()
+	err := defaults.Times.Set(fleetTimes)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	conf, err := config.Load(defaults, "", given)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -49,7 +57,7 @@ func (f *fleet) start(node, log string, settings []string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	read := func(probe.Supervisor) nodeagent.Probe { return &innerProbe{&conf.Agent.Machine, node} }
+	read := func(probe.Supervisor) nodeagent.Probe { return &innerProbe{conf, node} }
 	ctx := f.t.Context()
 	f.running.Go(func() {
 		defer file.Close() //nolint:errcheck // a log
@@ -74,8 +82,8 @@ func (f *fleet) lives() {
 
 // innerProbe reads a simulated machine as quoin probe does, in the process of its agent.
 type innerProbe struct {
-	machine *config.Machine
-	node    string
+	conf *config.Config
+	node string
 }
 
 // Run sends what the lines of the probe say. It ends if the machine cannot be read.
@@ -92,7 +100,7 @@ func (p *innerProbe) Run(ctx context.Context, events chan<- probe.Event) {
 }
 
 func (p *innerProbe) run(ctx context.Context, send func(probe.Event)) error {
-	m, done, err := openMachine(ctx, p.machine, p.node, true)
+	m, done, err := openMachine(ctx, &p.conf.Agent.Machine, p.node, true)
 	if err != nil {
 		return err
 	}
@@ -102,7 +110,7 @@ func (p *innerProbe) run(ctx context.Context, send func(probe.Event)) error {
 	lines, out := io.Pipe()
 	defer context.AfterFunc(ctx, func() { _ = lines.Close() })()
 	go func() {
-		err := probe.Serve(ctx, m, probe.Options{Node: p.node, Interval: p.machine.Interval, In: orders, Out: out, Errors: io.Discard})
+		err := probe.Serve(ctx, m, probe.Options{Node: p.node, Interval: p.conf.Times.Read, In: orders, Out: out, Errors: io.Discard})
 		_ = out.CloseWithError(err)
 	}()
 	decoder := probe.Decoder{Node: p.node}

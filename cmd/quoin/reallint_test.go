@@ -110,8 +110,7 @@ func lintPairs() []lintPair {
 		{"no CPUs", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009 CPUs=0\n", none, "", ""},
 		{"a broken list", plain + "NodeName=n[5- NodeAddr=127.0.0.1 Port=20009\n", none, "Syntax", "Syntax"},
 		{"no pair", plain + "hello\n", none, "Syntax", "Syntax"},
-		{"an odd gres", plain + "GresTypes=gpu\nNodeName=n5 NodeAddr=127.0.0.1 Port=20009 Gres=gpu:a:b:1\n", none, "Syntax", "Syntax"},
-		{"an odd count", plain + "GresTypes=gpu\nNodeName=n5 NodeAddr=127.0.0.1 Port=20009 Gres=gpu:4x\n", none, "Syntax", "Syntax"},
+		{"an odd count", strings.Replace(gpus, "gpu:a:2", "gpu:4x", 1), gres(pairLines), "NotJudged", "NotJudged"},
 		{"a function in a list", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009\nPartitionName=p Nodes=nodes{n5}\n", none, "NotJudged", "NotJudged"},
 		{"a broken list of a partition", plain + "PartitionName=p Nodes=n[1-\n", none, "BrokenHostlist", "BrokenHostlist"},
 		{"a node set that is not there", plain + "PartitionName=p Nodes=s\n", none, "UnknownNode", "UnknownNode"},
@@ -126,6 +125,22 @@ func lintPairs() []lintPair {
 		{"a node that is not in slurm.conf", plugin("topology/block"), conf(strings.Replace(pairBlocks, "n[3-4]", "n[3-5]", 1)), "", ""},
 		{"nodes in no block", plugin("topology/block"), conf("BlockName=b1 Nodes=n[1-2]\nBlockSizes=2\n"), "", ""},
 		{"a partition's defaults", pairNodes + "PartitionName=DEFAULT State=UP Nodes=ALL\nPartitionName=p\n", none, "", ""},
+		// Words of slurm.conf.
+		{"an unknown key of nodes", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009 Blocks=b1\n", none, "UnknownKey", "UnknownKey"},
+		{"an unknown key of a partition", plain + "PartitionName=p Nodes=n1 SegmentSize=2\n", none, "UnknownKey", "UnknownKey"},
+		{"keys of an article", plugin("topology/block") + "TopologyBlockSched=yes\nSwitchNames=sw0 Nodes=n[1-2]\n", conf(pairBlocks), "UnknownKey", "UnknownKey"},
+		{"GresType", plain + "GresType=gpu\n", none, "UnknownKey", "UnknownKey"},
+		{"a removed SelectType", plain + "SelectType=select/cons_res\n", none, "UnknownPlugin", "UnknownPlugin"},
+		{"linear", plain + "SelectType=select/linear\n", none, "", ""},
+		{"linear with a tree", plugin("topology/tree") + "SelectType=select/linear\n", conf(pairTree), "UnknownPlugin", "UnknownPlugin"},
+		{"linear with blocks", plugin("topology/block") + "SelectType=select/linear\n", conf(pairBlocks), "", ""},
+		{"a SwitchType", plain + "SwitchType=switch/nvidia_imex\n", none, "", ""},
+		{"no SwitchType", plain + "SwitchType=switch/none\n", none, "", ""},
+		{"an unknown SwitchType", plain + "SwitchType=switch/nvidia_imexx\n", none, "UnknownPlugin", "UnknownPlugin"},
+		{"PrologFlags", plain + "PrologFlags=alloc,,DeferBatch,Serial,ForceRequeueOnFail\n", none, "", ""},
+		{"unknown PrologFlags", plain + "PrologFlags=Alloc,Foo\n", none, "WrongType", "WrongType"},
+		{"PrologFlags that do not go together", plain + "PrologFlags=NoHold,Contain\n", none, "WrongType", "WrongType"},
+		{"an unknown TopologyParam", plugin("topology/tree") + "TopologyParam=Foo\n", conf(pairTree), "", ""},
 		// gres.conf.
 		{"nodes that register themselves", pairDynamic, gres(pairLines), "", ""},
 		{"the same without File", pairDynamic, gres("Name=gpu Type=a Count=2\n"), "NoFile", "NoFile"},
@@ -153,7 +168,7 @@ func lintPairs() []lintPair {
 		{"lines of Windows", pairGPUs + strings.ReplaceAll(plugin("topology/block"), "\n", "\r\n"), map[string]string{"topology.conf": strings.ReplaceAll(pairBlocks, "\n", "\r\n"), "gres.conf": strings.ReplaceAll(pairLines, "\n", "\r\n")}, "", ""},
 		{"a partition of nodes that are not there", plain + "PartitionName=p Nodes=n[3-9]\n", none, "UnknownNode", "UnknownNode"},
 		{"two words for a plugin", plugin("topology/block,topology/tree"), conf(pairBlocks), "UnknownPlugin", "UnknownPlugin"},
-		{"no gres.conf", gpus, none, "FewerGPUs", "FewerGPUs"},
+		{"no gres.conf", gpus, none, "NotJudged", "NotJudged"},
 		{"no Type in gres.conf", gpus, gres("Name=gpu File=/dev/nvidia[0-1]\n"), "FewerGPUs", "FewerGPUs"},
 		{"no Type in slurm.conf", strings.Replace(gpus, "gpu:a:2", "gpu:2", 1), gres(pairLines), "", ""},
 		{"a longer Type", gpus, gres("Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"), "FewerGPUs", "FewerGPUs"},
@@ -166,7 +181,7 @@ func lintPairs() []lintPair {
 		{"hardware threads for cores", strings.Replace(gpus, "CoresPerSocket=8", "CoresPerSocket=8 ThreadsPerCore=2", 1), gres("Name=gpu Type=a File=/dev/nvidia0 Cores=0-7,16-23\nName=gpu Type=a File=/dev/nvidia1 Cores=8-15,24-31\n"), "CoresOutside", "CoresOutside"},
 		{"cores", gpus, gres("Name=gpu Type=a File=/dev/nvidia0 Cores=0-7\nName=gpu Type=a File=/dev/nvidia1 Cores=8-15\n"), "", ""},
 		{"a wrong Count", gpus, gres("Name=gpu Type=a File=/dev/nvidia[0-1] Count=4\n"), "Count", "Count"},
-		{"cloud nodes that detect", gpus + "NodeName=c1 State=CLOUD\n", gres(pairLines + "NodeName=c1 AutoDetect=nvidia\n"), "", ""},
+		{"cloud nodes that detect", gpus + "NodeName=c1 State=CLOUD\n", gres(pairLines + "NodeName=c1 AutoDetect=nvidia\n"), "NotJudged", "NotJudged"},
 	}
 }
 
@@ -209,7 +224,7 @@ func TestRealLint(t *testing.T) {
 				}
 			}
 			t.Logf("Slurm %s: %d pairs, %d good, not judged: %q", release.Slurm, judged, good, notJudged)
-			if len(notJudged) > 3 {
+			if len(notJudged) > 5 {
 				t.Errorf("%d pairs were not judged", len(notJudged))
 			}
 		})

@@ -30,9 +30,7 @@ type planSite struct {
 
 const planSiteConfig = `publicationDefaults:
   settleTime: 500ms
-  confirmTime: 500ms
   loadTimeout: 1ms
-  publishInterval: 1ms
 `
 
 // TestRealPlan runs quoin plan on a real API server: what people see, ask for and get

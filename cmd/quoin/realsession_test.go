@@ -40,7 +40,7 @@ var clusterCommands = []struct {
 // the same.
 func TestRealSession(t *testing.T) {
 	t.Parallel()
-	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  confirmTime: 500ms\n  loadTimeout: 1ms\n"
+	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  loadTimeout: 1ms\n"
 	s := newSite(t, config)
 	c := s.Cluster
 	must := func(err error) {

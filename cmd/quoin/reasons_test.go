@@ -25,8 +25,8 @@ var notReasons = strings.Fields(`
 	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport SlurmdList
 	InfiniBand
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet NodeSets ResourceClaim ResourceClaims ResourceSlice
-	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
-	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)
+	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed MultipleFiles NodeName
+	PrologEpilogTimeout PrologFlags PrologTimeout SelectType SlurmNodeState SlurmNodeStateInvalidReg TopologyPlugin`)
 
 // TestReferenceOfReasons holds that REASONS.md has a row for every reason word of the code, and no other.
 func TestReferenceOfReasons(t *testing.T) {

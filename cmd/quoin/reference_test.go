@@ -63,6 +63,9 @@ func sharedFlags(root *cobra.Command) []string {
 	look = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			row := flagRow(f)
+			if f.Hidden {
+				return
+			}
 			if count[row]++; count[row] > max(1, count[most[f.Name]]) {
 				most[f.Name] = row
 			}
@@ -110,7 +113,9 @@ func describeCommand(b *strings.Builder, heading string, cmd *cobra.Command, sha
 	}
 	var own, others []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if row := flagRow(f); slices.Contains(shared, row) {
+		if row := flagRow(f); f.Hidden {
+			return
+		} else if slices.Contains(shared, row) {
 			others = append(others, "`--"+f.Name+"`")
 		} else {
 			own = append(own, row)

@@ -84,9 +84,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		if made.Stored.ByAnnotation && !o.skeleton {
 			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publicationDefaults.membership=file\n", len(made.Specs))
 		}
-		for _, line := range made.Partitions() {
-			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
-		}
+		sayPartitions(stderr, made.Partitions())
 		noteGresAlone(stderr, made)
 	} else if err := printRendered(stdout, made.Rendered); err != nil {
 		return err
@@ -101,6 +99,13 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		err = printFiles(stdout, made.Files)
 	}
 	return cmp.Or(err, errUnread(stderr, made.Stored.Problems), errNoPlace(stderr, made.Rendered))
+}
+
+// sayPartitions prints the lines of slurm.conf that topologies need.
+func sayPartitions(stderr io.Writer, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
+	}
 }
 
 // noteGresAlone says that there is no topology file.

@@ -23,6 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -45,9 +46,10 @@ type Config struct {
 	// control groups are mounted. They show that a job lives. Each may be missing.
 	Spools     []string
 	CgroupRoot string
-	// SampleEvery is how often samples are expected; default 10 s.
+	// SampleEvery is how often samples are expected; default probe.SampleEvery.
 	SampleEvery time.Duration
-	// SweepEvery is how often jobs and records are looked at; default 10 s.
+	// SweepEvery is how often jobs and records are looked at; default 10 s, because GPUs are to be
+	// released within a minute.
 	SweepEvery time.Duration
 	// LockWait bounds the wait for the hooks' lock; default 5 s.
 	LockWait time.Duration
@@ -105,7 +107,7 @@ type schedule struct {
 
 // New returns the registry of a node's jobs. Nothing is read or written before Run.
 func New(c Config, log *slog.Logger) *Registry {
-	c.SampleEvery = cmp.Or(c.SampleEvery, 10*time.Second)
+	c.SampleEvery = cmp.Or(c.SampleEvery, probe.SampleEvery)
 	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
 	c.LockWait = cmp.Or(c.LockWait, 5*time.Second)
 	if c.MappingDir != "" {

@@ -22,6 +22,14 @@ type Machine interface {
 	Sample(counters bool) topology.Sample
 }
 
+// Every is the time between two readings of a machine. People see a GPU that fails within seconds, and a reading takes
+// milliseconds.
+const Every = 5 * time.Second
+
+// SampleEvery is the time between two samples of the devices that jobs hold. A job of a minute has several, and a driver has
+// little work with them.
+const SampleEvery = 10 * time.Second
+
 // Options say how a probe serves.
 type Options struct {
 	// Node is the name in the reports.

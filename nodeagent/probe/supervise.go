@@ -27,7 +27,7 @@ type Supervisor struct {
 	// Wanted says which devices are sampled from now on, by UUID; none ends the
 	// sampling. It is read while a probe runs.
 	Wanted <-chan []string
-	// SampleEvery is the time between two samples, 10 s by default.
+	// SampleEvery is the time between two samples, SampleEvery by default.
 	SampleEvery time.Duration
 }
 
@@ -37,7 +37,7 @@ func (s Supervisor) WithDefaults() Supervisor {
 	s.Start = cmp.Or(s.Start, 2*time.Minute)
 	s.Silence = cmp.Or(s.Silence, 30*time.Second)
 	s.Pause = cmp.Or(s.Pause, time.Second)
-	s.SampleEvery = cmp.Or(s.SampleEvery, 10*time.Second)
+	s.SampleEvery = cmp.Or(s.SampleEvery, SampleEvery)
 	return s
 }
 

@@ -1,16 +1,19 @@
 // Package fit says whether Slurm would start a job in a topology, and on which blocks or below
-// which switch. It also says whether Slurm obeys the map ([Map]): which blocks and leaf switches
-// a running job uses, the fewest that would have done, and segments that are not whole.
+// which switch. It also says how running jobs lie in topologies ([Map]): which blocks and leaf
+// switches a job uses, and which segments are not whole.
 //
 // It follows the rules of Slurm's topology plugins block, tree and flat. Jobs take whole nodes,
-// and all nodes have the same weight. If it does not know the rule, it says so. For a job that
-// asks, it does not know partitions, limits, priorities, GRES or time: a job that fits may still
-// wait for these. The package is pure.
+// and all nodes have the same weight. If Slurm must try a second place, for a job of several blocks
+// beside nodes that are powered down, and for rare options, the answer is not known: it has the
+// command that asks Slurm. For a job that asks, the package does not know partitions, limits,
+// priorities, GRES or time: a job that fits may still wait for these. The package is pure.
 package fit
 
 import (
 	"fmt"
-	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Job is what a job asks for, in sbatch's words.
@@ -18,9 +21,13 @@ type Job struct {
 	Nodes int
 	// Segment is --segment: each so many nodes are together. 0: none.
 	Segment int
-	// Consolidate is --consolidate-segments: all segments in the smallest aggregate that is
-	// large enough. Spread is --spread-segments: no two segments in one base block.
-	Consolidate, Spread bool
+	// Switches is --switches: the most leaf switches of a tree that the job may use. 0: any.
+	Switches int
+	// GPUs is --gpus-per-node: nodes with fewer GPUs are left out.
+	GPUs int
+	// Consolidate, Spread and Exclusive are --consolidate-segments, --spread-segments and
+	// --exclusive=topo. Only Slurm knows whether such a job fits.
+	Consolidate, Spread, Exclusive bool
 }
 
 // Check returns what is wrong with the words themselves.
@@ -36,133 +43,179 @@ func (j *Job) Check() error {
 	return nil
 }
 
-// blocks is a block topology and the nodes that a job may have.
-type blocks struct {
-	// Sizes are Slurm's BlockSizes, the base first.
-	Sizes []int
-	// Free are the nodes of each block that a job may have now, in the order of the file. A
-	// placeholder has 0, and so has a block with another job for --exclusive=topo.
-	Free []int
-	// Off says how many of the free nodes of each block are powered down. nil: none are.
-	Off []int
-	// Apart are nodes that are in no block of the topology. Alone says that they run jobs of one
-	// node only.
-	Apart int
-	Alone bool
-	// Once says that Slurm tries one place and no other, or with Shrinks the same with fewer nodes.
-	Once, Shrinks bool
-}
-
-// off is how many of the free nodes of a block are powered down.
-func (b *blocks) off(block int) int {
-	if b.Off == nil {
-		return 0
+// Command is the command that asks Slurm about the job.
+func (j *Job) Command() string {
+	words := []string{fmt.Sprintf("sbatch --test-only -N %d", j.Nodes)}
+	for _, option := range []struct {
+		set  bool
+		text string
+	}{
+		{j.Segment > 0, fmt.Sprintf("--segment=%d", j.Segment)},
+		{j.Consolidate, "--consolidate-segments"},
+		{j.Spread, "--spread-segments"},
+		{j.Switches > 0, fmt.Sprintf("--switches=%d", j.Switches)},
+		{j.GPUs > 0, fmt.Sprintf("--gpus-per-node=%d", j.GPUs)},
+		{j.Exclusive, "--exclusive=topo"},
+		{!j.Exclusive, "--exclusive"},
+	} {
+		if option.set {
+			words = append(words, option.text)
+		}
 	}
-	return b.Off[block]
+	return strings.Join(append(words, "--wrap true"), " ")
 }
 
-// Place is what a job would get.
-type Place struct {
-	// Segments say what each segment takes. A job without segments is one segment.
-	Segments []Segment
-	// Apart are the nodes in no block. Slurm uses these if it has no choice.
-	Apart int
+// takes reports whether the job can use a node, now or later, as far as is known.
+func (j *Job) takes(state State) bool {
+	return state.Use != Absent && (j.GPUs == 0 || state.GPUs == 0 || state.GPUs >= j.GPUs)
 }
 
-// Segment is what one segment takes.
-type Segment []Taken
+// unsure reports whether it is not known if the job can use a node that it takes.
+func (j *Job) unsure(state State) bool { return state.Use == Unsaid || state.GPUs == 0 && j.GPUs > 0 }
 
-// Taken is a number of nodes of a block.
-type Taken struct{ Block, Nodes int }
+// Verdict says whether a job can start.
+type Verdict string
 
-// outcome says whether a job fits.
-type outcome int
-
+// The verdicts.
 const (
-	no    outcome = iota
-	maybe         // the rule by which Slurm tries another place is not known, or Slurm tries very many
-	yes
+	Now     Verdict = "now"
+	NotNow  Verdict = "not now"
+	Never   Verdict = "never"
+	Unknown Verdict = "unknown"
 )
 
-// find returns what Slurm would give the job of what is free. The words of the job have been
-// checked.
-func (b *blocks) find(j *Job) (Place, outcome) {
-	total := sum(b.Free)
-	if j.Nodes > total { // Slurm uses the topology only if a node of a block is free
-		if j.Nodes <= b.Apart && (total == 0 && !b.Alone || j.Nodes == 1) {
-			return Place{Apart: j.Nodes}, yes
-		}
-		return Place{Apart: j.Nodes}, no
-	}
-	tries := maxTries
-	place, fits := b.try(j, slices.Clone(b.Free), slices.Clone(b.Off), &tries)
-	if fits == no && b.Off != nil && !b.Once { // Slurm was seen to start some of the jobs that fit if all nodes are up
-		tries = maxTries
-		if place, up := b.try(j, slices.Clone(b.Free), nil, &tries); up != no {
-			return place, maybe
-		}
-	}
-	return place, fits
+// Answer says whether a job can start, and where or why not.
+type Answer struct {
+	Verdict Verdict
+	// Why says why the job can never start, or what is not known. Remedy says how it can become
+	// known.
+	Why, Remedy string
+	// Place is what the job would get: now, or when the needed nodes are up and free.
+	Place Place
+	// Needs are nodes that would do if they were up and free. There may be others.
+	Needs []Need
 }
 
-// try looks for a place in what is left of the free nodes, which it changes.
-func (b *blocks) try(j *Job, free, off []int, tries *int) (Place, outcome) {
-	for ; *tries > 0; *tries-- {
-		s := b.search(j, free, off)
-		place, ok := s.run()
-		if ok {
-			return place, yes
+// AskStates is what to do if the states of some nodes are not known, or their numbers of GPUs.
+const AskStates = "give --sinfo the output of sinfo -a -h -N -o '%N %T %G', or set slurm.url or slurm.scontrol of the publication"
+
+// Answer says whether the job can start. The words of the job have been checked.
+func (s *Site) Answer(asked *Job) Answer {
+	if why := s.refused(asked); why != "" {
+		return Answer{Verdict: Never, Why: why}
+	}
+	j := *asked
+	if !s.HasBlocks() { // only blocks have segments
+		j = Job{Nodes: j.Nodes, Switches: j.Switches, GPUs: j.GPUs}
+	}
+	a := s.judge(&j, now)
+	if unsaid, why := s.unsaid(&j); len(unsaid) > 0 && (a.Verdict == Now || a.Verdict == NotNow) {
+		sure := s.judge(&j, views)
+		if sure.Verdict != a.Verdict {
+			return Answer{Verdict: Unknown, Place: a.Place, Why: why, Remedy: AskStates}
 		}
-		first := place.first()
+		a = sure
+	}
+	if a.Verdict == Unknown {
+		a.Remedy = "ask Slurm, with -p for the partition: " + asked.Command()
+	}
+	return a
+}
+
+// unsaid returns the nodes of which nobody said whether the job can have them, and says so.
+func (s *Site) unsaid(j *Job) (nodes []string, why string) {
+	nodes = s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
+	states := s.Where(func(state State) bool { return state.Use == Unsaid })
+	switch {
+	case len(states) > 0 && len(states) == len(s.Nodes()):
+		why = "the job fits if all nodes are free, and nobody said which are"
+	case len(states) > 0:
+		why = "the states of these nodes are not known: " + listed(states)
+	default:
+		why = "the number of GPUs of these nodes is not known: " + listed(nodes)
+	}
+	return nodes, why
+}
+
+// listed is a host list of names, shortened.
+func listed(names []string) string { return hostlist.Shorten(hostlist.Compress(names)) }
+
+// refused says why Slurm refuses the words of a job, whatever nodes there are.
+func (s *Site) refused(j *Job) string {
+	release := s.release()
+	switch {
+	case j.Segment == 0:
+		return ""
+	case (j.Spread || j.Consolidate) && !release.LargeSegments():
+		return fmt.Sprintf("Slurm %s has no --spread-segments and no --consolidate-segments", release)
+	case !s.HasBlocks() && !release.LargeSegments():
+		return "" // 24.11 looks at segments in blocks only
+	case j.Nodes%j.Segment != 0 && (j.Segment < j.Nodes || !release.LargeSegments()):
+		return fmt.Sprintf("Slurm refuses %d nodes, because they are no multiple of the segment of %d", j.Nodes, j.Segment)
+	case s.HasBlocks() && j.Segment > s.Sizes[0] && !release.LargeSegments():
+		return fmt.Sprintf("Slurm %s refuses a segment of %d nodes, because it is larger than the base block size of %d", release, j.Segment, s.Sizes[0])
+	}
+	return ""
+}
+
+// judge answers if Slurm takes the words of the job. The views from unsure on have the nodes of which
+// it is not known whether the job can have them.
+func (s *Site) judge(j *Job, unsure int) Answer {
+	a := s.place(j, unsure)
+	why := ""
+	switch {
+	case a.Verdict == Never || a.Verdict == Unknown:
+	case s.Shared && j.Nodes > 1:
+		why = "a switch of the tree is below two others, and how Slurm places jobs there is not known"
+	case j.Consolidate || j.Spread || j.Exclusive:
+		why = "there is no rule here for --consolidate-segments, --spread-segments and --exclusive=topo"
+	case 0 < j.Switches && j.Switches < s.leaves:
+		why = "which leaf switches Slurm takes is not known: it waits a while for so few, and then starts the job on more"
+	case s.HasBlocks() && s.mixed(j):
+		why = "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known"
+	}
+	if why != "" {
+		return Answer{Verdict: Unknown, Place: a.Place, Why: why}
+	}
+	return a
+}
+
+// dark reports whether free nodes are powered down and a segment needs several blocks. A segment that
+// fits into a base block finds its place in any order of nodes.
+func (s *Site) dark(j *Job) bool {
+	return s.HasBlocks() && newSearch(s.Sizes, len(s.Blocks), j.Nodes, j.Segment).size > s.Sizes[0] &&
+		len(s.Where(func(state State) bool { return state.Off && j.takes(state) })) > 0
+}
+
+// mixed reports whether nodes that have the GPUs that the job asks for have different numbers of these.
+func (s *Site) mixed(j *Job) bool {
+	gpus := map[int]bool{}
+	for _, node := range s.Where(func(state State) bool { return j.GPUs > 0 && j.takes(state) && !j.unsure(state) }) {
+		gpus[s.State(node).GPUs] = true
+	}
+	return len(gpus) > 1
+}
+
+// place answers by the site's blocks: which of them Slurm takes now, or later.
+func (s *Site) place(j *Job, unsure int) Answer {
+	all := s.views(j, unsure)
+	if s.dark(j) {
+		if place, fits := all[repaired].find(j); fits != no || len(place.Segments) > 0 { // else not even one segment fits
+			return Answer{Verdict: Unknown, Why: "some free nodes are powered down, Slurm takes these last, and whether the job fits then is not known"}
+		}
+	}
+	for i := range all {
+		place, fits := all[i].find(j)
 		switch {
-		case b.Once && b.Shrinks && (s.tooMany || first >= 0):
-			return Place{}, maybe
-		case b.Once:
-			return Place{}, no
-		case off != nil && (s.tooMany || j.Segment > 0 && (first >= 0 || s.late)): // Slurm tries again as if all nodes were up
-			off = nil
-		case s.part >= 0: // Slurm looks in another aggregate
-			first := s.part * s.perPart * s.perBlock
-			last := min(first+s.perPart*s.perBlock, len(free))
-			clear(free[first:last])
-			if off != nil {
-				clear(off[first:last])
-			}
-		case first < 0:
-			return Place{}, no
-		case off != nil && 0 < off[first] && off[first] < free[first]:
-			// Slurm tries again without the first node that it had taken. Whether that is up or powered
-			// down, the order of slurm.conf says.
-			*tries--
-			free[first]--
-			place, fits := b.try(j, slices.Clone(free), slices.Clone(off), tries)
-			off[first]--
-			if other, too := b.try(j, free, off, tries); fits != too {
-				return other, maybe
-			}
-			return place, fits
-		default: // Slurm tries again without the first node that it had taken
-			if off != nil && off[first] > 0 {
-				off[first]--
-			}
-			free[first]--
+		case fits == stuck && i == now:
+			return Answer{Verdict: Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known"}
+		case fits == stuck:
+			return Answer{Verdict: Unknown, Why: "not now, but perhaps when more nodes are free: Slurm gets stuck with the first place that it tries then"}
+		case fits == yes && i == now:
+			return Answer{Verdict: Now, Place: place}
+		case fits == yes:
+			return s.wait(j, &all[now], &all[i], place)
 		}
 	}
-	return Place{}, maybe
-}
-
-// maxTries bounds how often another place is tried. Slurm tries until too few nodes are left.
-const maxTries = 200
-
-// first is the first block that the place takes nodes of, or -1.
-func (p *Place) first() int {
-	first := -1
-	for _, segment := range p.Segments {
-		for _, t := range segment {
-			if first < 0 || t.Block < first {
-				first = t.Block
-			}
-		}
-	}
-	return first
+	return Answer{Verdict: Never, Why: s.never(j, &all[repaired])}
 }

@@ -14,15 +14,15 @@ import (
 
 // racksOf is a site of racks. The nodes that states does not have are free.
 func racksOf(states map[string]fit.State, sizes ...int) *fit.Site {
-	s := &fit.Site{Sizes: []int{18}, State: func(node string) fit.State { return states[node] }}
+	t := topology.Topology{Kind: topology.KindBlock, Sizes: []int{18}}
 	for i, size := range sizes {
 		b := topology.Block{Name: fmt.Sprintf("b%d", i+1)}
 		for k := range size {
 			b.Nodes = append(b.Nodes, fmt.Sprintf("r%d-%d", i+1, k+1))
 		}
-		s.Blocks = append(s.Blocks, b)
+		t.Blocks = append(t.Blocks, b)
 	}
-	return s
+	return fit.NewSite(&t, 0, func(node string) fit.State { return states[node] })
 }
 
 func TestAnswer(t *testing.T) {
@@ -36,33 +36,36 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	states["r3-1"] = fit.State{GPUs: 2}
-	job := func(nodes, segment int) fit.Request { return fit.Request{Job: fit.Job{Nodes: nodes, Segment: segment}} }
-	exclusive, gpus, spread, together := job(18, 0), job(50, 0), job(36, 9), job(36, 18)
-	exclusive.Exclusive, gpus.GPUs, spread.Spread, together.Consolidate = true, 4, true, true
+	job := func(nodes, segment int) fit.Job { return fit.Job{Nodes: nodes, Segment: segment} }
+	exclusive, gpus, spread, together, small, many := job(18, 0), job(50, 0), job(36, 9), job(36, 18), job(16, 0), job(60, 0)
+	exclusive.Exclusive, gpus.GPUs, spread.Spread, together.Consolidate, small.GPUs, many.Exclusive = true, 4, true, true, 2, true
+	const noRule = "there is no rule here for --consolidate-segments, --spread-segments and --exclusive=topo"
 	for _, tt := range []struct {
-		name    string
-		request fit.Request
-		want    fit.Verdict
-		why     string
-		needs   []fit.Need
+		name  string
+		job   fit.Job
+		want  fit.Verdict
+		why   string
+		needs []fit.Need
 	}{
 		{"fits", job(16, 16), fit.Now, "", nil},
 		{"a rack is short", job(48, 16), fit.Never, "2 segments of 16 nodes fit if all nodes are free and available, and the job asks for 3", nil},
 		{"a drained node must be available", job(18, 0), fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
 		{"jobs end before nodes are available", job(34, 17), fit.NotNow, "", []fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1", "r1-2"}}}},
-		{"a job of the block must end, and a node must be available", exclusive, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"alone in its blocks", exclusive, fit.Unknown, noRule, nil},
+		{"too many, and alone in their blocks", many, fit.Never, "the topology has 50 nodes, and the job asks for 60", nil},
 		{"too many", job(60, 0), fit.Never, "the topology has 50 nodes, and the job asks for 60", nil},
 		{"two GPUs in a node", gpus, fit.Never, "of nodes with 4 GPUs or more: the topology has 49 nodes, and the job asks for 50", nil},
 		{"larger than a block", job(19, 0), fit.Now, "", nil},
-		{"each in a rack of its own", spread, fit.Never, "5 segments of 9 nodes fit, but not each in base blocks of its own, as --spread-segments asks", nil},
+		{"each in a rack of its own", spread, fit.Unknown, noRule, nil},
+		{"two numbers of GPUs", small, fit.Unknown, "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known", nil},
 		{"no multiple of the segment", job(16, 5), fit.Never, "Slurm refuses 16 nodes, because they are no multiple of the segment of 5", nil},
-		{"together", together, fit.NotNow, "", []fit.Need{{Block: "b1", Count: 2, Nodes: []string{"r1-1", "r1-2"}}, {Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"together", together, fit.Unknown, noRule, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.request.Check(); err != nil {
+			if err := tt.job.Check(); err != nil {
 				t.Fatal(err)
 			}
-			got := racksOf(states, 18, 18, 14).Answer(&tt.request)
+			got := racksOf(states, 18, 18, 14).Answer(&tt.job)
 			if got.Verdict != tt.want || !strings.HasPrefix(got.Why, tt.why) {
 				t.Errorf("%s: %s", got.Verdict, got.Why)
 			}
@@ -79,8 +82,15 @@ func TestAnswerApart(t *testing.T) {
 	s := racksOf(states)
 	s.Apart = []string{"a1", "a2", "a3"}
 	for nodes, want := range map[int]fit.Verdict{2: fit.Now, 3: fit.Never} {
-		if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: nodes}, GPUs: 4}); got.Verdict != want {
+		if got := s.Answer(&fit.Job{Nodes: nodes, GPUs: 4}); got.Verdict != want {
 			t.Errorf("%d nodes: %s %s, want %s", nodes, got.Verdict, got.Why, want)
+		}
+	}
+	s = racksOf(map[string]fit.State{"r1-1": fit.StateOf("idle~")}, 1) // then they run jobs of one node only
+	s.Apart = []string{"a1", "a2"}
+	for nodes, want := range map[int]fit.Verdict{1: fit.Now, 2: fit.Never} {
+		if got := s.Answer(&fit.Job{Nodes: nodes}); got.Verdict != want {
+			t.Errorf("%d nodes beside one that is powered down: %s %s, want %s", nodes, got.Verdict, got.Why, want)
 		}
 	}
 }
@@ -90,9 +100,8 @@ func treeOf(states map[string]fit.State) *fit.Site {
 	s := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{
 		{Name: "spine1", Children: []string{"leaf1", "leaf2"}}, {Name: "leaf1", Nodes: []string{"a1", "a2", "a3", "a4"}}, {Name: "leaf2", Nodes: []string{"b1", "b2", "b3", "b4"}},
 		{Name: "spine2", Children: []string{"leaf3"}}, {Name: "leaf3", Nodes: []string{"c1", "c2", "c3", "c4"}},
-	}}, 0)
+	}}, 0, func(node string) fit.State { return states[node] })
 	s.Apart = []string{"x"}
-	s.State = func(node string) fit.State { return states[node] }
 	return s
 }
 
@@ -107,19 +116,22 @@ func TestAnswerTree(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		states map[string]fit.State
-		job    fit.Request
+		job    fit.Job
 		want   fit.Verdict
 		why    string
 		needs  []fit.Need
 	}{
-		{"below the larger root", nil, fit.Request{Job: fit.Job{Nodes: 8}}, fit.Now, "", nil},
-		{"above both roots", nil, fit.Request{Job: fit.Job{Nodes: 9}}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
-		{"powered down", map[string]fit.State{"a1": off, "b1": off}, fit.Request{Job: fit.Job{Nodes: 8}}, fit.Now, "", nil},
-		{"nodes are busy", map[string]fit.State{"a1": busy, "b1": busy}, fit.Request{Job: fit.Job{Nodes: 7}}, fit.NotNow, "", []fit.Need{{Block: "spine1", Count: 1, Nodes: []string{"a1", "b1"}}}},
-		{"one node outside", all, fit.Request{Job: fit.Job{Nodes: 1}}, fit.Now, "", nil},
-		{"the segment does not count", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 2}, Exclusive: true}, fit.Now, "", nil},
-		{"the segment must divide the job", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 3}}, fit.Never, "Slurm refuses 8 nodes, because they are no multiple of the segment of 3", nil},
-		{"nobody counts GPUs", nil, fit.Request{Job: fit.Job{Nodes: 1}, GPUs: 4}, fit.Unknown, "the number of GPUs of these nodes is not known: a[1-4],b[1-4],c[1-4],x", nil},
+		{"below the larger root", nil, fit.Job{Nodes: 8}, fit.Now, "", nil},
+		{"above both roots", nil, fit.Job{Nodes: 9}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
+		{"powered down", map[string]fit.State{"a1": off, "b1": off}, fit.Job{Nodes: 8}, fit.Now, "", nil},
+		{"nodes are busy", map[string]fit.State{"a1": busy, "b1": busy}, fit.Job{Nodes: 7}, fit.NotNow, "", []fit.Need{{Block: "spine1", Count: 1, Nodes: []string{"a1", "b1"}}}},
+		{"one node outside", all, fit.Job{Nodes: 1}, fit.Now, "", nil},
+		{"the segment does not count", nil, fit.Job{Nodes: 8, Segment: 2, Exclusive: true}, fit.Now, "", nil},
+		{"the segment must divide the job", nil, fit.Job{Nodes: 8, Segment: 3}, fit.Never, "Slurm refuses 8 nodes, because they are no multiple of the segment of 3", nil},
+		{"more leaf switches than there are", nil, fit.Job{Nodes: 8, Switches: 3}, fit.Now, "", nil},
+		{"on few leaf switches", nil, fit.Job{Nodes: 8, Switches: 1}, fit.Unknown, "which leaf switches Slurm takes is not known: it waits a while for so few, and then starts the job on more", nil},
+		{"on few leaf switches, and too many", nil, fit.Job{Nodes: 14, Switches: 1}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
+		{"nobody counts GPUs", nil, fit.Job{Nodes: 1, GPUs: 4}, fit.Unknown, "the number of GPUs of these nodes is not known: a[1-4],b[1-4],c[1-4],x", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := treeOf(tt.states).Answer(&tt.job)
@@ -131,9 +143,8 @@ func TestAnswerTree(t *testing.T) {
 			}
 		})
 	}
-	shared := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{{Name: "s1", Children: []string{"l"}}, {Name: "s2", Children: []string{"l"}}, {Name: "l", Nodes: []string{"a1", "a2"}}}}, 0)
-	shared.State = func(string) fit.State { return fit.State{} }
-	if got := shared.Answer(&fit.Request{Job: fit.Job{Nodes: 2}}); got.Verdict != fit.Unknown || got.Remedy != "give each switch one parent" {
+	shared := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{{Name: "s1", Children: []string{"l"}}, {Name: "s2", Children: []string{"l"}}, {Name: "l", Nodes: []string{"a1", "a2"}}}}, 0, func(string) fit.State { return fit.State{} })
+	if got := shared.Answer(&fit.Job{Nodes: 2}); got.Verdict != fit.Unknown || !strings.HasPrefix(got.Why, "a switch of the tree is below two others") {
 		t.Errorf("below two switches: %+v", got)
 	}
 }
@@ -142,52 +153,97 @@ func TestAnswerTree(t *testing.T) {
 func TestAnswerByRelease(t *testing.T) {
 	for _, tt := range []struct {
 		job  fit.Job
+		now  fit.Verdict
 		want string // of 24.11
 	}{
-		{fit.Job{Nodes: 36, Segment: 36}, "Slurm 24.11 refuses a segment of 36 nodes, because it is larger than the base block size of 18"},
-		{fit.Job{Nodes: 4, Segment: 8}, "Slurm refuses 4 nodes, because they are no multiple of the segment of 8"},
-		{fit.Job{Nodes: 4, Segment: 4, Spread: true}, "Slurm 24.11 has no --spread-segments and no --consolidate-segments"},
+		{fit.Job{Nodes: 36, Segment: 36}, fit.Now, "Slurm 24.11 refuses a segment of 36 nodes, because it is larger than the base block size of 18"},
+		{fit.Job{Nodes: 4, Segment: 8}, fit.Now, "Slurm refuses 4 nodes, because they are no multiple of the segment of 8"},
+		{fit.Job{Nodes: 4, Segment: 4, Spread: true}, fit.Unknown, "Slurm 24.11 has no --spread-segments and no --consolidate-segments"},
 	} {
 		s := racksOf(nil, 18, 18)
-		if got := s.Answer(&fit.Request{Job: tt.job}); got.Verdict != fit.Now {
+		if got := s.Answer(&tt.job); got.Verdict != tt.now {
 			t.Errorf("%+v: %+v", tt.job, got)
 		}
 		s.Release = slurmconf.Release2411
-		if got := s.Answer(&fit.Request{Job: tt.job}); got.Verdict != fit.Never || got.Why != tt.want {
+		if got := s.Answer(&tt.job); got.Verdict != fit.Never || got.Why != tt.want {
 			t.Errorf("%+v: %+v, want %s", tt.job, got, tt.want)
 		}
 	}
 }
 
-// TestAnswerBetween asks for a job for which Slurm must try another place. 26.05 does that, and
-// 24.11 does not; nobody has seen what the releases between do.
-func TestAnswerBetween(t *testing.T) {
+// TestAnswerStuck asks for a job for which Slurm must try another place. What it does then, Slurm says.
+func TestAnswerStuck(t *testing.T) {
 	s := racksOf(nil, 3, 0, 1, 2, 0)
 	s.Sizes = []int{2, 4}
-	for release, want := range map[slurmconf.Release]fit.Verdict{slurmconf.Release2411: fit.Never, slurmconf.Release2511: fit.Unknown, slurmconf.Release2605: fit.Now} {
-		s.Release = release
-		if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: 5}}); got.Verdict != want {
-			t.Errorf("%s: %s %s, want %s", release, got.Verdict, got.Why, want)
+	got := s.Answer(&fit.Job{Nodes: 5, GPUs: 0})
+	want := fit.Answer{Verdict: fit.Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known",
+		Remedy: "ask Slurm, with -p for the partition: sbatch --test-only -N 5 --exclusive --wrap true"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAnswerPower asks for jobs while half of a rack is powered down.
+func TestAnswerPower(t *testing.T) {
+	const dark = "some free nodes are powered down, Slurm takes these last, and whether the job fits then is not known"
+	states := map[string]fit.State{"r2-1": fit.StateOf("allocated")}
+	for k := range 4 {
+		states[fmt.Sprintf("r1-%d", k+1)] = fit.StateOf("idle~")
+	}
+	s := racksOf(states, 8, 8)
+	s.Sizes = []int{8}
+	for _, tt := range []struct {
+		job   fit.Job
+		want  fit.Verdict
+		why   string
+		needs []fit.Need
+	}{
+		{fit.Job{Nodes: 8}, fit.Now, "", nil},
+		{fit.Job{Nodes: 16, Segment: 8}, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{fit.Job{Nodes: 12}, fit.Unknown, dark, nil},
+		{fit.Job{Nodes: 16}, fit.Unknown, dark, nil},
+		{fit.Job{Nodes: 17}, fit.Never, "the topology has 16 nodes, and the job asks for 17", nil},
+	} {
+		got := s.Answer(&tt.job)
+		if diff := cmp.Diff(tt.needs, got.Needs); got.Verdict != tt.want || got.Why != tt.why || diff != "" {
+			t.Errorf("%+v: %s %s: needs (-want +got):\n%s", tt.job, got.Verdict, got.Why, diff)
 		}
 	}
 }
 
-// TestNeedsPower names nodes that are powered down, because the job would fit if they were up.
-func TestNeedsPower(t *testing.T) {
-	states := map[string]fit.State{}
-	for k := range 4 {
-		states[fmt.Sprintf("r1-%d", k+1)] = fit.StateOf("idle~")
+// TestCommand asks Slurm about jobs with all options.
+func TestCommand(t *testing.T) {
+	for want, job := range map[string]fit.Job{
+		"sbatch --test-only -N 4 --exclusive --wrap true":                                                             {Nodes: 4},
+		"sbatch --test-only -N 64 --segment=16 --consolidate-segments --spread-segments --exclusive=topo --wrap true": {Nodes: 64, Segment: 16, Consolidate: true, Spread: true, Exclusive: true},
+		"sbatch --test-only -N 8 --switches=2 --gpus-per-node=4 --exclusive --wrap true":                              {Nodes: 8, Switches: 2, GPUs: 4},
+	} {
+		if diff := cmp.Diff(want, job.Command()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
-	s := racksOf(states, 8, 8, 7, 7)
-	s.Sizes = []int{8}
-	if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: 16}}); got.Verdict != fit.Unknown { // 26.05 refuses this job, and starts others of the kind
-		t.Errorf("26.05: %+v", got)
-	}
-	s.Release = slurmconf.Release2411
-	want := []fit.Need{{Block: "b1", Count: 4, Nodes: []string{"r1-1", "r1-2", "r1-3", "r1-4"}}}
-	got := s.Answer(&fit.Request{Job: fit.Job{Nodes: 16}})
-	if diff := cmp.Diff(want, got.Needs); got.Verdict != fit.NotNow || diff != "" {
-		t.Errorf("%s: needs (-want +got):\n%s", got.Verdict, diff)
+}
+
+// TestSplitSize finds the size of jobs that Slurm splits, as real Slurm did in these topologies.
+func TestSplitSize(t *testing.T) {
+	for _, tt := range []struct {
+		racks, sizes []int
+		want         int
+	}{
+		{[]int{8, 8}, []int{4, 8}, 0},
+		{[]int{8, 8}, []int{4, 16}, 0},
+		{[]int{8, 8, 8, 8}, []int{4, 8}, 0},
+		{[]int{4, 4, 8}, []int{4, 8}, 0},
+		{[]int{5, 5, 5, 5}, []int{4, 8}, 0},
+		{[]int{8, 4, 4, 4}, []int{4, 8}, 5},
+		{[]int{8, 4, 4, 4}, []int{4, 8, 16}, 5},
+		{[]int{4, 6, 5, 5}, nil, 6},
+		{[]int{18, 18, 17}, []int{18}, 0},
+	} {
+		site := racksOf(nil, tt.racks...)
+		if got := fit.SplitSize(&topology.Topology{Kind: topology.KindBlock, Sizes: tt.sizes, Blocks: site.Blocks}); got != tt.want {
+			t.Errorf("%v with sizes %v: %d, want %d", tt.racks, tt.sizes, got, tt.want)
+		}
 	}
 }
 
@@ -205,10 +261,24 @@ func TestNeedsFewNodes(t *testing.T) {
 			state.GPUs = gpus
 			return state
 		}
-		got := site.Answer(&fit.Request{Job: fit.Job{Nodes: 18}})
+		got := site.Answer(&fit.Job{Nodes: 18})
 		if diff := cmp.Diff([]fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1"}}}, got.Needs); diff != "" {
 			t.Errorf("needs with GPUs %d (-want +got):\n%s", gpus, diff)
 		}
+	}
+	states = map[string]fit.State{}
+	var want []fit.Need
+	for rack, busy := range []int{0, 5, 1, 1, 4, 1, 7, 0} { // the first is short
+		for i := range busy {
+			states[fmt.Sprintf("r%d-%d", rack+1, i+1)] = fit.StateOf("allocated")
+		}
+		if busy == 1 {
+			want = append(want, fit.Need{Block: fmt.Sprint("b", rack+1), Count: 1, Nodes: []string{fmt.Sprintf("r%d-1", rack+1)}})
+		}
+	}
+	got := racksOf(states, 14, 18, 18, 18, 18, 18, 18, 18).Answer(&fit.Job{Nodes: 72, Segment: 18})
+	if diff := cmp.Diff(want, got.Needs); diff != "" {
+		t.Errorf("needs of four whole racks (-want +got):\n%s", diff)
 	}
 	for _, tt := range []struct {
 		racks []int
@@ -218,7 +288,7 @@ func TestNeedsFewNodes(t *testing.T) {
 		{[]int{12, 14}, 16, "a job without --segment of 16 nodes must be in one block of BlockSize 18, and the largest has 14 nodes"},
 		{[]int{18, 17, 17}, 36, "a job without --segment of 36 nodes may use at most 2 blocks of BlockSize 18, and the largest have 35 nodes together"},
 	} {
-		if got := racksOf(nil, tt.racks...).Answer(&fit.Request{Job: fit.Job{Nodes: tt.nodes}}); got.Why != tt.want {
+		if got := racksOf(nil, tt.racks...).Answer(&fit.Job{Nodes: tt.nodes}); got.Why != tt.want {
 			t.Errorf("%s: %q, want %q", got.Verdict, got.Why, tt.want)
 		}
 	}
@@ -226,8 +296,9 @@ func TestNeedsFewNodes(t *testing.T) {
 
 func TestSegments(t *testing.T) {
 	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r2-1": fit.StateOf("down"), "r2-2": fit.StateOf("drained"), "r2-3": fit.StateOf("drained")}
-	got := racksOf(states, 18, 18, 14).Segments(&fit.Request{}, 1, 8, 16, 18, 36)
-	want := []fit.Row{{Size: 1, Now: 46, All: 50}, {Size: 8, Now: 4, All: 5}, {Size: 16, Now: 1, All: 2}, {Size: 18, Now: 0, All: 2}, {Size: 36, Now: 0, All: 1}}
+	got := racksOf(states, 18, 18, 14).Free(1, 8, 16, 18, 36)
+	want := []fit.Row{{Size: 1, Now: 46, All: 50, Taken: []int{17, 15, 14}}, {Size: 8, Now: 4, All: 5, Taken: []int{16, 8, 8}}, {Size: 16, Now: 1, All: 2, Taken: []int{16, 0, 0}},
+		{Size: 18, Now: 0, All: 2, Taken: []int{0, 0, 0}}, {Size: 36, Now: 0, All: 1, Taken: []int{0, 0, 0}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -244,6 +315,7 @@ func TestStateOf(t *testing.T) {
 		"IDLE CLOUD POWERED_DOWN":                {Off: true},
 		"IDLE+DRAIN":                             {Use: fit.Unavailable, Why: "drain"},
 		"IDLE+DYNAMIC_NORM+BLOCKED":              {Use: fit.Busy, Why: "blocked"},
+		"future":                                 {Use: fit.Absent, Why: "future"},
 		"mix-":                                   {Use: fit.Busy, Why: "mix+planned"},
 		"allocated+drain":                        {Use: fit.Unavailable, Why: "allocated+drain"},
 		"resv":                                   {Use: fit.Busy, Why: "resv"},
@@ -307,7 +379,7 @@ func FuzzReadSinfo(f *testing.F) {
 }
 
 func TestGPUs(t *testing.T) {
-	for gres, want := range map[string]int{"": fit.NoGPUs, "(null)": fit.NoGPUs, "gpu:0": fit.NoGPUs, "gpu": 1, "gpu:4": 4, "gpu:gb200": 1, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:-1": 1, "gpu:999999999": 1} {
+	for gres, want := range map[string]int{"": fit.NoGPUs, "(null)": fit.NoGPUs, "gpu:0": fit.NoGPUs, "GPU:8": fit.NoGPUs, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:h100:2K": 2048, "gpu:4x": 0} {
 		if got := fit.GPUs(gres); got != want {
 			t.Errorf("%s: %d, want %d", gres, got, want)
 		}
@@ -334,8 +406,8 @@ func BenchmarkAnswer(b *testing.B) {
 		b.Run(fmt.Sprintf("%d/%d", job.Nodes, job.Segment), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				site.Answer(&fit.Request{Job: job})
-				site.Segments(&fit.Request{Job: job}, 1, 2, 4, 8, 16, 18)
+				site.Answer(&job)
+				site.Free(1, 2, 4, 8, 16, 18)
 			}
 		})
 	}

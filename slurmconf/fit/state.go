@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -26,13 +26,17 @@ const (
 	Unavailable
 	// Absent is a node that Slurm does not have. It does not count.
 	Absent
+	// Unsaid is a node of which nobody said how it is, nor whether Slurm has it.
+	Unsaid
 )
 
 // Uses are all uses of a node that Slurm has.
 var Uses = [...]Use{Free, Busy, Unavailable}
 
 // String returns the word that series and pages have for the use.
-func (u Use) String() string { return [...]string{"free", "busy", "unavailable", "absent"}[u] }
+func (u Use) String() string {
+	return [...]string{"free", "busy", "unavailable", "absent", "unknown"}[u]
+}
 
 // State is how a node is, as Slurm says.
 type State struct {
@@ -57,8 +61,11 @@ var busy = []string{"blocked", "allocated", "alloc", "mixed", "mix", "completing
 	"powering_down", "power_down", "pow_dn"}
 
 // unavailable are the other words that Slurm has for nodes.
-var unavailable = []string{"unknown", "unk", "down", "error", "err", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "future", "futr", "inval", "invalid_reg",
+var unavailable = []string{"unknown", "unk", "down", "error", "err", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "inval", "invalid_reg",
 	"not_responding", "no_respond", "npc", "perfctrs", "reboot", "reboot_requested", "reboot_issued", "reboot_canceled", "boot", "parallel_net"}
+
+// absent are the words of nodes that Slurm may get one day.
+var absent = []string{"future", "futr"}
 
 // isState reports whether Slurm has each word for states of nodes.
 func isState(words string) bool {
@@ -73,7 +80,7 @@ func isState(words string) bool {
 
 // whole returns Slurm's word for a state, or "". A column may cut a long word.
 func whole(word string) string {
-	for _, all := range [][]string{free, busy, unavailable} {
+	for _, all := range [][]string{free, busy, unavailable, absent} {
 		for _, w := range all {
 			if w == word || len(word) > 5 && strings.HasPrefix(w, word) {
 				return w
@@ -135,8 +142,10 @@ func (s *State) add(why []string, word string) []string {
 		return why
 	case slices.Contains(busy, word):
 		s.Use = max(s.Use, Busy)
+	case slices.Contains(absent, word):
+		s.Use = Absent
 	default:
-		s.Use = Unavailable
+		s.Use = max(s.Use, Unavailable)
 	}
 	return append(why, word)
 }
@@ -210,32 +219,12 @@ func addNodes(states map[string]State, list string, state State) error {
 	return nil
 }
 
-// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1), or NoGPUs.
-func GPUs(gres string) int {
-	count := 0
-	for depth, from, i := 0, 0, 0; i <= len(gres); i++ {
-		switch {
-		case i == len(gres) || gres[i] == ',' && depth == 0:
-			count += gpusOf(gres[from:i])
-			from = i + 1
-		case gres[i] == '(':
-			depth++
-		case gres[i] == ')':
-			depth--
-		}
-	}
-	return cmp.Or(count, NoGPUs)
-}
-
-// gpusOf reads one part of a Gres=.
-func gpusOf(part string) int {
-	part, _, _ = strings.Cut(part, "(")
-	words := strings.Split(part, ":")
-	if words[0] != "gpu" {
+// GPUs returns how many GPUs a node's Gres= counts, such as gpu:gb200:4(S:0-1), or NoGPUs. It is 0 if that
+// is not known.
+func GPUs(value string) int {
+	counts := gres.ReadCounts(value)
+	if counts.Err() != nil {
 		return 0
 	}
-	if n, err := strconv.Atoi(words[len(words)-1]); err == nil && n >= 0 && n <= maxNodes {
-		return n
-	}
-	return 1 // gpu and gpu:TYPE are one
+	return cmp.Or(int(min(gres.Total(counts.GPUs), maxNodes)), NoGPUs) //nolint:gosec // bounded
 }

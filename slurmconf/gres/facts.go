@@ -180,23 +180,20 @@ func (g *nodeGroups) sign(f *topology.Facts) bool {
 }
 
 // ByNode returns the lines that a gres.conf holds for each node. A line without NodeName
-// is for each node of all.
-func ByNode(lines []Line, all []string) (map[string][]Line, error) {
+// is for each node of all. Names of lines that were made, or that Parse returned, can be read.
+func ByNode(lines []Line, all []string) map[string][]Line {
 	out := map[string][]Line{}
 	for _, l := range lines {
 		nodes := all
 		if l.Nodes != "" {
-			var err error
-			if nodes, err = hostlist.Expand(l.Nodes); err != nil {
-				return nil, fmt.Errorf("gres.conf: NodeName=%s: %w", l.Nodes, err)
-			}
+			nodes, _ = hostlist.Expand(l.Nodes)
 		}
 		l.Nodes = ""
 		for _, n := range nodes {
 			out[n] = append(out[n], l)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // ByName returns lines with the names of their nodes. Nodes whose lines are alike share one set of lines.
@@ -236,22 +233,6 @@ func Nameless(lines []Line) []Line {
 		out[i].Nodes = ""
 	}
 	return out
-}
-
-// devices counts the devices that lines give.
-func devices(lines []Line) int {
-	n := 0
-	for _, l := range lines {
-		switch {
-		case len(l.Files) > 0:
-			n += len(l.Files)
-		case len(l.MultipleFiles) > 0:
-			n++
-		default:
-			n += int(min(l.Count, 1<<20))
-		}
-	}
-	return n
 }
 
 // linesOf returns the node's own lines. If too little is known, it returns no line and

@@ -257,10 +257,7 @@ func TestLinesOfSharedNodes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			was, _ := FromFacts([]topology.Facts{{Name: "m", SlurmName: "n1", Report: tt.node}}, nil, Options{})
-			published, err := ByNode(was, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			published := ByNode(was, nil)
 			f := topology.Facts{Name: "m", SlurmName: "n1", Shared: true, Report: tt.node}
 			g := f
 			g.SlurmName = "n2"
@@ -319,10 +316,7 @@ func TestCoresAndLinksStay(t *testing.T) {
 	}
 	o := Options{Cores: true}
 	lines, _ := FromFacts(factsOf([]*topology.Node{four()}), nil, o)
-	was, err := ByNode(lines, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := ByNode(lines, nil)
 	before, _ := textFor(t, o, nil, four())
 	for _, tt := range []struct {
 		name  string

@@ -33,6 +33,22 @@ type Line struct {
 	Flags []string
 	// AutoDetect is nvml, nvidia, full, off or another way of detection.
 	AutoDetect string
+	// Number is the line's in the file that Scan read. It is 0 of a line that was made.
+	Number int
+}
+
+// HasFile reports whether the line has device files. slurmd ignores gpus without any.
+func (l Line) HasFile() bool { return len(l.Files)+len(l.MultipleFiles) > 0 }
+
+// Devices is how many devices the line gives. A line without files says so by Count.
+func (l *Line) Devices() uint64 {
+	switch {
+	case len(l.Files) > 0:
+		return uint64(len(l.Files))
+	case len(l.MultipleFiles) > 0:
+		return 1
+	}
+	return l.Count
 }
 
 // Render writes gres.conf, the lines in their order. A header becomes comment

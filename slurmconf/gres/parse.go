@@ -1,119 +1,190 @@
 // Package gres writes and reads gres.conf: the lines of each node's GPUs, made from what
-// the node reports and from the lines that are published.
+// the node reports and from the lines that are published. It counts GPUs, in gres.conf and in
+// Gres= of slurm.conf.
 //
 // The package is pure: text in, text out. Package lint judges the file.
 package gres
 
 import (
-	"fmt"
+	"errors"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Parse reads gres.conf. name stands for the file in messages. Errors are
-// *syntax.ParseError. An AutoDetect line of its own is a line without Name.
+// keys are the keys that may follow on a line of gres.conf, in lower case, and the key that means the same.
+var keys = map[string]string{
+	"name": "name", "type": "type", "count": "count", "file": "file", "files": "file", "multiplefiles": "multiplefiles",
+	"cores": "cores", "cpus": "cores", "links": "links", "link": "links", "flags": "flags", "autodetect": "autodetect",
+}
+
+// Scan reads gres.conf and returns what slurmd takes of each line, with the number of the line. name
+// stands for the file in messages.
+//
+// A warning names what slurmd ignores of a line; the line is without it. If a line has a fatal or an
+// unknown finding, slurmd does not start with the line, or it is not known how slurmd reads it. Host lists
+// of NodeName are not looked into. An AutoDetect line of its own is a line without Name.
+func Scan(name string, data []byte) ([]Line, []topology.Finding) {
+	return scan(name, data, func(*syntax.Line) bool { return true })
+}
+
+// Parse reads gres.conf as Scan does. A line that is not sure to be read as slurmd does is an error, a
+// *syntax.ParseError. The lines have no numbers.
 func Parse(name string, data []byte) ([]Line, error) {
-	conf, err := syntax.Scan(name, data)
-	if err != nil {
+	lines, found := Scan(name, data)
+	if err := firstError(found); err != nil {
 		return nil, err
 	}
-	lines := make([]Line, 0, len(conf))
-	for i := range conf {
-		l, err := parseLine(name, &conf[i])
-		if err != nil {
-			return nil, err
+	for i := range lines {
+		l := &lines[i]
+		if err := hostlist.Walk(l.Nodes, func([]byte) {}); err != nil {
+			return nil, &syntax.ParseError{File: name, Line: l.Number, Key: "NodeName", Message: err.Error()}
 		}
-		lines = append(lines, l)
+		l.Number = 0
 	}
 	return lines, nil
 }
 
-func parseLine(file string, c *syntax.Line) (Line, *syntax.ParseError) {
-	var l Line
-	if c.Include != "" {
-		return l, &syntax.ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
-	}
-	switch strings.ToLower(c.Key) {
-	case "nodename":
-		l.Nodes = c.Value
-	case "name":
-		l.Name = c.Value
-	case "autodetect":
-		l.AutoDetect = c.Value
-		if len(c.Attrs) > 0 {
-			return l, &syntax.ParseError{File: file, Line: c.Number, Key: c.Attrs[0].Key, Message: "not allowed after AutoDetect: want nothing more on this line, or begin it with NodeName= or Name="}
+// firstError returns the first finding that leaves unknown what slurmd reads.
+func firstError(found []topology.Finding) error {
+	for _, f := range found {
+		if f.Severity != topology.Warning {
+			return &syntax.ParseError{File: f.File, Line: f.Line, Message: f.Message + "; " + f.Remedy, NotJudged: f.Severity == topology.Unknown}
 		}
-		return l, nil
-	default:
-		return l, &syntax.ParseError{File: file, Line: c.Number, Key: c.Key, Message: "not allowed at the beginning of a line: want NodeName, Name or AutoDetect"}
-	}
-	for _, a := range c.Attrs {
-		if err := l.set(file, c.Number, a); err != nil {
-			return l, err
-		}
-	}
-	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
-		return l, &syntax.ParseError{File: file, Line: c.Number, Key: "Name", Message: "missing: want such as Name=gpu"}
-	}
-	return l, nil
-}
-
-func (l *Line) set(file string, line int, a syntax.Pair) *syntax.ParseError {
-	fail := func(format string, args ...any) *syntax.ParseError {
-		return &syntax.ParseError{File: file, Line: line, Key: a.Key, Message: fmt.Sprintf(format, args...)}
-	}
-	if a.Value == "" {
-		return fail("empty value: leave the key out or give it a value")
-	}
-	var err error
-	switch strings.ToLower(a.Key) {
-	case "name":
-		l.Name = a.Value
-	case "type":
-		l.Type = a.Value
-	case "count":
-		if count, ok := ReadCount(a.Value); ok && count > 0 {
-			l.Count = count
-		} else {
-			return fail("%q is no count: want a number of 1 or more, with K, M, G or T behind it for 1024, 1024x1024 and so on", a.Value)
-		}
-	case "file", "files":
-		if l.Files, err = hostlist.Expand(a.Value); err != nil {
-			return fail("%v", err)
-		}
-	case "multiplefiles":
-		if l.MultipleFiles, err = hostlist.Expand(a.Value); err != nil {
-			return fail("%v", err)
-		}
-	case "cores", "cpus":
-		l.Cores = a.Value
-	case "links", "link":
-		if l.Links, err = parseInts(a.Value); err != nil {
-			return fail("%q: want one number per device, -1 for the device itself, such as -1,16,16,16", a.Value)
-		}
-	case "flags":
-		if l.Flags = strings.FieldsFunc(a.Value, func(r rune) bool { return r == ',' }); len(l.Flags) == 0 {
-			l.Flags = nil
-		}
-	case "autodetect":
-		l.AutoDetect = a.Value
-	default:
-		return fail("unknown key: want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags or AutoDetect")
 	}
 	return nil
 }
 
-func parseInts(s string) ([]int, error) {
-	var numbers []int
-	for word := range strings.SplitSeq(s, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
+// scan reads the lines that are taken.
+func scan(name string, data []byte, takes func(*syntax.Line) bool) ([]Line, []topology.Finding) {
+	s := scanner{Findings: syntax.Findings{File: name}}
+	conf, err := syntax.Scan(name, data)
+	if err != nil {
+		s.Fatal(err.Line, syntax.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		return nil, s.All
 	}
-	return numbers, nil
+	s.lines = make([]Line, 0, len(conf))
+	for i := range conf {
+		if takes(&conf[i]) {
+			s.line(&conf[i])
+		}
+	}
+	return s.lines, s.All
+}
+
+type scanner struct {
+	syntax.Findings
+	lines []Line
+}
+
+func (s *scanner) line(c *syntax.Line) {
+	l, seen := Line{Number: c.Number}, map[string]bool{}
+	switch key := strings.ToLower(c.Key); {
+	case c.Include != "":
+		s.Add(topology.Unknown, c.Number, syntax.ReasonInclude, "put its lines into this file", "%s is included and was not looked into", c.Include)
+		return
+	case key == "nodename":
+		if l.Nodes = c.Value; l.Nodes == "" {
+			s.NotJudged(c.Number, "NodeName is empty")
+		}
+	case key == "name":
+		l.Name, seen[key] = c.Value, true
+	case key == "autodetect" && len(c.Attrs) == 0:
+		l.AutoDetect = c.Value
+	default:
+		s.Fatal(c.Number, syntax.ReasonUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
+		return
+	}
+	var values []syntax.Pair
+	for _, a := range c.Attrs {
+		key, known := keys[strings.ToLower(a.Key)]
+		switch {
+		case !known:
+			s.Fatal(c.Number, syntax.ReasonUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
+		case seen[key] || a.Value == "":
+			s.NotJudged(c.Number, "key %s is empty or given twice", a.Key)
+		case key == "name":
+			l.Name = a.Value
+		case key == "autodetect":
+			l.AutoDetect = a.Value
+		default:
+			values = append(values, syntax.Pair{Key: key, Value: a.Value})
+		}
+		seen[key] = true
+	}
+	if l.Name != "" && l.Nodes == "" && l.AutoDetect != "" {
+		s.Warn(c.Number, "AutoDetect", "write AutoDetect on a line of its own, or begin the line with NodeName=", "AutoDetect=%s has no effect on a line without NodeName", hostlist.Shorten(l.AutoDetect))
+		l.AutoDetect = ""
+	}
+	if l.Name == "" && (l.AutoDetect == "" || len(values) > 0) {
+		s.Warn(c.Number, syntax.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
+		values = nil
+	}
+	for _, v := range values {
+		s.set(&l, v.Key, v.Value)
+	}
+	if l.Name != "" || l.AutoDetect != "" {
+		s.lines = append(s.lines, l)
+	}
+}
+
+// set reads one value of a line that has a Name.
+func (s *scanner) set(l *Line, key, value string) {
+	switch key {
+	case "type":
+		l.Type = value
+	case "count":
+		if n, ok := ReadCount(value); ok && n > 0 && n < math.MaxInt64 {
+			l.Count = n
+		} else {
+			s.NotJudged(l.Number, "Count=%s is no plain number", value)
+		}
+	case "file":
+		l.Files = s.files(l.Number, "File", value)
+	case "multiplefiles":
+		l.MultipleFiles = s.files(l.Number, "MultipleFiles", value)
+	case "cores":
+		l.Cores = value
+	case "links":
+		if l.Links = readLinks(value); l.Links == nil {
+			s.Warn(l.Number, "Links", "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", "Links=%s: slurmd ignores it", value)
+		}
+	case "flags":
+		if l.Flags = strings.FieldsFunc(value, func(r rune) bool { return r == ',' }); len(l.Flags) == 0 {
+			s.NotJudged(l.Number, "Flags=%s is no list", value)
+		}
+	}
+}
+
+// files reads a list of device files.
+func (s *scanner) files(line int, key, value string) []string {
+	files, err := hostlist.Expand(value)
+	switch {
+	case errors.Is(err, hostlist.ErrNotPlain) || err == nil && len(files) == 0:
+		s.NotJudged(line, "%s: %q is no plain list of files", key, hostlist.Shorten(value))
+	case err != nil:
+		s.Fatal(line, syntax.ReasonHostlist, "want such as /dev/nvidia[0-3]", "%s: %v", key, err)
+	}
+	return files
+}
+
+// readLinks returns nil if slurmd ignores the value: one number is -1, and the others are not negative.
+func readLinks(value string) []int {
+	var links []int
+	for word := range strings.SplitSeq(value, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < -1 || n == -1 && slices.Contains(links, -1) {
+			return nil
+		}
+		links = append(links, n)
+	}
+	if !slices.Contains(links, -1) {
+		return nil
+	}
+	return links
 }

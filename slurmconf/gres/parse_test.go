@@ -9,20 +9,42 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
+	"github.com/quoin-hpc/quoin/topology"
 )
+
+// TestScanWarns has the lines without what slurmd ignores of them.
+func TestScanWarns(t *testing.T) {
+	for text, want := range map[string]string{
+		"Name=gpu File=/dev/a Links=a\n":                       "Name=gpu File=/dev/a\nLinks=a: slurmd ignores it",
+		"Name=gpu File=/dev/a Links=0\n":                       "Name=gpu File=/dev/a\nLinks=0: slurmd ignores it",
+		"Name=gpu File=/dev/a AutoDetect=nvml\n":               "Name=gpu File=/dev/a\nAutoDetect=nvml has no effect on a line without NodeName",
+		"NodeName=n1 File=/dev/x AutoDetect=off\nName=gpu\n":   "NodeName=n1 AutoDetect=off\nName=gpu\nthe line has no Name: slurmd ignores its devices",
+		"NodeName=n1 File=/dev/x\nName=gpu Links=-1,4 Flags=a": "Name=gpu Links=-1,4 Flags=a\nthe line has no Name: slurmd ignores its devices",
+	} {
+		lines, found := Scan("gres.conf", []byte(text))
+		written, err := Render(lines, "")
+		got := string(written)
+		for _, f := range found {
+			got += f.Message
+		}
+		if err != nil || got != want || len(found) != 1 || found[0].Severity != topology.Warning {
+			t.Errorf("%q: got %q, %v and %v, want %q", text, got, found, err, want)
+		}
+	}
+}
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"Foo=1\n":                      "gres.conf:1: Foo: not allowed at the beginning of a line: want NodeName, Name or AutoDetect",
-		"Name=gpu Foo=1\n":             "gres.conf:1: Foo: unknown key: want Name, Type",
-		"\nName=gpu Count=x\n":         "gres.conf:2: Count: \"x\" is no count: want a number",
+		"Foo=1\n":                      "gres.conf:1: key Foo does not begin such a line; want NodeName or Name, or AutoDetect and nothing more",
+		"Name=gpu Foo=1\n":             "gres.conf:1: key Foo is not known after Name; want Name, Type",
+		"\nName=gpu Count=x\n":         "gres.conf:2: Count=x is no plain number",
+		"Name=gpu Count=0\n":           "gres.conf:1: Count=0 is no plain number",
 		"Name=gpu File=/dev/a[\n":      "gres.conf:1: File: host list",
-		"Name=gpu Links=a\n":           "gres.conf:1: Links: \"a\": want one number per device",
-		"AutoDetect=nvml Name=gpu\n":   "gres.conf:1: Name: not allowed after AutoDetect",
-		"NodeName=n1 File=/dev/x\n":    "gres.conf:1: Name: missing: want such as Name=gpu",
+		"AutoDetect=nvml Name=gpu\n":   "gres.conf:1: key AutoDetect does not begin such a line",
 		"Name=gpu Count=4 and more\n":  "gres.conf:1: \"and more\" is no Key=Value",
-		"Name=gpu Type=\"\" Count=1\n": "gres.conf:1: Type: empty value",
-		"Include more.conf\n":          "gres.conf:1: Include: more.conf is not read here",
+		"Name=gpu Type=\"\" Count=1\n": "gres.conf:1: key Type is empty or given twice",
+		"Name=gpu Count=1 Count=2\n":   "gres.conf:1: key Count is empty or given twice",
+		"Include more.conf\n":          "gres.conf:1: more.conf is included and was not looked into; put its lines into this file",
 	} {
 		_, err := Parse("gres.conf", []byte(text))
 		var parse *syntax.ParseError

@@ -56,25 +56,14 @@ func (m *Machine) Places(lines []Line) ([]Device, error) {
 
 // readLines returns how the node detects its GPUs, and the devices of its lines.
 func readLines(lines []Line) (way string, listed []RegisteredGPU, err error) {
-	all, own := "", ""
+	if way, err = Detects(lines); err != nil {
+		return "", nil, err
+	}
 	for i := range lines {
 		l := &lines[i]
-		into := &all
-		if l.Nodes != "" {
-			into = &own
-		}
-		switch found := strings.ToLower(l.AutoDetect); {
-		case found == "":
-		case l.Name != "" && l.Nodes == "":
-			return "", nil, errors.New("a line that begins with Name= has AutoDetect")
-		case *into != "" && *into != found:
-			return "", nil, fmt.Errorf("AutoDetect=%s and AutoDetect=%s are for the same node", *into, found)
-		default:
-			*into = found
-		}
 		switch {
-		case l.Name == "gpu":
-		case strings.EqualFold(l.Name, "gpu"):
+		case l.Name == gpu:
+		case strings.EqualFold(l.Name, gpu):
 			return "", nil, fmt.Errorf("a line has Name=%s: want gpu", l.Name)
 		default:
 			continue
@@ -86,8 +75,41 @@ func readLines(lines []Line) (way string, listed []RegisteredGPU, err error) {
 			listed = append(listed, RegisteredGPU{Device(strings.Join(l.MultipleFiles, ",")), l.Type, l.Cores, l.Links})
 		}
 	}
-	return cmp.Or(own, all), listed, nil
+	return way, listed, nil
 }
+
+// Detects returns how a node detects its GPUs by the lines that are for it, as Way does. A line that names
+// the node counts before one for all nodes. Two words for one node are an error.
+func Detects(lines []Line) (way string, err error) {
+	var words, ways [2]string // of lines for all nodes, and of those that name the node
+	for i := range lines {
+		word, at := strings.ToLower(lines[i].AutoDetect), lines[i].scope()
+		switch {
+		case word == "":
+		case words[at] != "" && words[at] != word:
+			return "", fmt.Errorf("AutoDetect=%s and AutoDetect=%s are for the same node", words[at], word)
+		default:
+			words[at], ways[at] = word, Way(word)
+		}
+	}
+	return cmp.Or(ways[1], ways[0]), nil
+}
+
+// detectors are the ways of detection that slurmd looks for in a value of AutoDetect.
+var detectors = []string{AutoDetectFull, AutoDetectNVML, "rsmi", "oneapi", "nrt", AutoDetectNvidia, AutoDetectOff}
+
+// Way returns the way of detection that a value of AutoDetect names, in lower case. It is empty if slurmd
+// ignores the value. A value that has more than one word in it is returned as it is: see IsWay.
+func Way(value string) string {
+	value = strings.ToLower(value)
+	if !slices.ContainsFunc(detectors, func(d string) bool { return strings.Contains(value, d) }) {
+		return ""
+	}
+	return value
+}
+
+// IsWay reports whether a value of AutoDetect is one word that Slurm has. AutoDetect=full is of 26.05.
+func IsWay(value string) bool { return slices.Contains(detectors, strings.ToLower(value)) }
 
 // listed is the list of a node that detects nothing.
 func (m *Machine) listed(devices []RegisteredGPU) ([]Device, error) {
@@ -150,7 +172,7 @@ func (m *Machine) detectedListed(way string, listed []RegisteredGPU, found []Det
 	if err != nil {
 		return nil, fmt.Errorf("AutoDetect=%s beside lines: %w", way, err)
 	}
-	if n := sum(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d RegisteredGPU) bool { return strings.Contains(string(d.Device), ",") }) {
+	if n := Total(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d RegisteredGPU) bool { return strings.Contains(string(d.Device), ",") }) {
 		return nil, fmt.Errorf("AutoDetect=%s beside lines: it is not known which GPUs slurmd takes, unless Gres= in slurm.conf counts as many as the lines and no line has MultipleFiles", way)
 	}
 	files := filesOf(listed)
@@ -173,7 +195,7 @@ func (m *Machine) ofTypes(found []Detected) ([]Detected, error) {
 		return nil, err
 	}
 	if !hasTypes(counted) {
-		if sum(counted) != uint64(len(found)) {
+		if Total(counted) != uint64(len(found)) {
 			return nil, errors.New("the Gres= of slurm.conf counts another number of GPUs, and has no Type")
 		}
 		return found, nil
@@ -225,14 +247,7 @@ func inDetectedOrder(way string, found []Detected, takesAll func([]Detected) boo
 // countsAll reports whether Gres= in slurm.conf counts as many as there are.
 func (m *Machine) countsAll(found []Detected) bool {
 	counted, err := m.Counted()
-	return err == nil && sum(counted) == uint64(len(found))
-}
-
-func sum(counted []GPUCount) (n uint64) {
-	for _, c := range counted {
-		n += c.Count
-	}
-	return n
+	return err == nil && Total(counted) == uint64(len(found))
 }
 
 func areAlike(found []Detected) bool {
@@ -255,30 +270,30 @@ func cutNumber(file string) (name string, number int) {
 // OfNode reads the lines of gres.conf that are for a node, as its slurmd does: lines for all nodes
 // first. Lines of other nodes are not looked into, so that a long file costs little.
 func OfNode(name string, data []byte, node string) ([]Line, error) {
-	conf, bad := syntax.Scan(name, data)
-	if bad != nil {
-		return nil, bad
-	}
-	var all, own []Line
-	for i := range conf {
-		c := &conf[i]
-		into := &all
-		if strings.EqualFold(c.Key, "NodeName") {
-			if is, err := isOf(c.Value, node); err != nil {
-				return nil, &syntax.ParseError{File: name, Line: c.Number, Key: "NodeName", Message: err.Error()}
-			} else if !is {
-				continue
-			}
-			into = &own
+	var bad error
+	lines, found := scan(name, data, func(c *syntax.Line) bool {
+		if !strings.EqualFold(c.Key, "NodeName") {
+			return true
 		}
-		l, err := parseLine(name, c)
-		if err != nil {
-			return nil, err
+		own, err := isOf(c.Value, node)
+		if err != nil && bad == nil {
+			bad = &syntax.ParseError{File: name, Line: c.Number, Key: "NodeName", Message: err.Error()}
 		}
-		*into = append(*into, l)
+		return own
+	})
+	if err := cmp.Or(bad, firstError(found)); err != nil {
+		return nil, err
 	}
-	return append(all, own...), nil
+	return Ordered(lines), nil
 }
+
+// Ordered returns lines for all nodes before lines that name nodes, as slurmd takes their devices.
+func Ordered(lines []Line) []Line {
+	return slices.SortedStableFunc(slices.Values(lines), func(a, b Line) int { return cmp.Compare(a.scope(), b.scope()) })
+}
+
+// scope is 0 of a line for all nodes, and 1 of a line that names nodes.
+func (l *Line) scope() int { return min(1, len(l.Nodes)) }
 
 // isOf reports whether a host list has a node. Slurm takes a broken list for one of nobody.
 func isOf(list, node string) (is bool, err error) {
@@ -316,7 +331,8 @@ func CountedBy(name string, data []byte, node string) ([]GPUCount, error) {
 			}
 		}
 		if is && !forAll {
-			return ReadGPUCounts(value)
+			counts := ReadCounts(value)
+			return counts.GPUs, counts.Err()
 		}
 		byDefault = value
 	}

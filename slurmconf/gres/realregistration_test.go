@@ -83,10 +83,7 @@ func compareRegistrations(t *testing.T, release slurmrig.Release) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	byNode, err := gres.ByNode(lines, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	byNode := gres.ByNode(lines, nil)
 	lines = append([]gres.Line{{AutoDetect: gres.AutoDetectNvidia}}, gres.ByName(byNode)...)
 	for i := range lines[1:] {
 		lines[i+1].AutoDetect = gres.AutoDetectOff

@@ -95,10 +95,7 @@ func TestForAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			byNode, err := ByNode(lines, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			byNode := ByNode(lines, nil)
 			got, err := Render(ForAll(byNode), "")
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -2,7 +2,6 @@ package gres
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -31,13 +30,10 @@ func (o *Options) keeps(f *topology.Facts, lines, old []Line, unknown bool) bool
 //
 //   - A GPU with another product or MIG layout than published, or with a file that
 //     was not published, is other hardware.
-//   - A GPU that is lost without a reboot leaves its file behind. NVML names it in a
-//     problem, or drops it from its list and leaves its minor number free below the
-//     others.
-//   - If only the last files are missing and no problem says why, the machine has
-//     booted since: the driver numbers what it finds from 0. Four GPUs with the
-//     numbers 0 to 3 in place of eight are such a case. The files of the others do
-//     not exist.
+//   - A GPU that is lost without a reboot leaves its file behind, and the report has a
+//     problem of the GPU: the driver has it on PCI, and NVML does not show or read it.
+//   - If no problem says why a GPU is missing, the machine has booted since, and the
+//     file does not exist.
 //   - A report without any GPU is treated as a fault, as in the plan.
 //   - MIG instances do not outlive a boot. A GPU with MIG on and no instance waits
 //     until somebody makes the instances again.
@@ -45,63 +41,47 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
-	published := byDeviceFile(old)
+	rest := byDeviceFile(old) // the published devices that the report does not have
 	unread := len(n.Problems) > 0 || slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })
-	present := map[string]bool{}
-	highest := -1
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if g.Minor == nil || g.Product == "" {
 			continue
 		}
 		file := deviceFile(*g.Minor)
-		if !o.sameLayout(g, published[file], unread) {
+		if !o.sameLayout(g, rest[file], unread) {
 			return false
 		}
-		present[file], highest = true, max(highest, *g.Minor)
+		delete(rest, file)
 	}
-	if unknown {
-		return true
-	}
-	missing := false
-	for file := range published {
-		if !present[file] {
-			minor, err := strconv.Atoi(strings.TrimPrefix(file, "/dev/nvidia"))
-			if err == nil && minor < highest {
-				return true
-			}
-			missing = true
-		}
-	}
-	return !missing || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU) // a GPU that is missing since an earlier boot has no file
+	return unknown || len(rest) == 0 || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU)
 }
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
 // GPU, or its MIG instances.
-func byDeviceFile(lines []Line) map[string][]Line {
-	out := map[string][]Line{}
-	for _, l := range lines {
-		for _, file := range l.Files {
-			out[file] = append(out[file], Line{Type: l.Type})
-		}
-		if len(l.MultipleFiles) > 0 {
-			out[l.MultipleFiles[0]] = append(out[l.MultipleFiles[0]], l)
-		}
+func byDeviceFile(lines []Line) map[string][]RegisteredGPU {
+	out := map[string][]RegisteredGPU{}
+	for _, g := range Listed(lines).GPUs {
+		file, _, _ := strings.Cut(string(g.Device), ",")
+		out[file] = append(out[file], g)
 	}
 	return out
 }
 
+// isMIG reports whether the device is a MIG instance.
+func (g *RegisteredGPU) isMIG() bool { return strings.Contains(string(g.Device), ",") }
+
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
 // published devices may be more.
-func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) bool {
+func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread bool) bool {
 	typ := o.TypeOf(g.Product)
 	if g.MIGEmpty {
-		return !slices.ContainsFunc(published, func(l Line) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
+		return !slices.ContainsFunc(published, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
 	}
 	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(published, func(l Line) bool {
-			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
+		return slices.ContainsFunc(published, func(p RegisteredGPU) bool {
+			return p.Type == typ && !p.isMIG() || unread && p.isMIG() && strings.HasPrefix(p.Type, typ+"_")
 		})
 	}
 	if len(published) < len(g.MIG) || len(published) > len(g.MIG) && !unread {
@@ -110,8 +90,9 @@ func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) boo
 	published = slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(published, func(l Line) bool {
-			return l.Type == o.migTypeOf(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
+		k := slices.IndexFunc(published, func(p RegisteredGPU) bool {
+			_, capabilities, isMIG := strings.Cut(string(p.Device), ",")
+			return isMIG && p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
 		})
 		if k < 0 {
 			return false
@@ -129,10 +110,10 @@ func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 	if !noCores && !noLinks {
 		return false
 	}
-	current, previous := byDevice(lines), byDevice(old)
+	current, previous := Listed(lines).GPUs, Listed(old).GPUs
 	lost := false
 	for i := range current {
-		if len(current) != len(previous) || current[i].Type != previous[i].Type || !slices.Equal(current[i].MultipleFiles, previous[i].MultipleFiles) {
+		if len(current) != len(previous) || current[i].Type != previous[i].Type || current[i].Device != previous[i].Device {
 			return false
 		}
 		cores, links := current[i].Cores == previous[i].Cores, slices.Equal(current[i].Links, previous[i].Links)
@@ -142,20 +123,4 @@ func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 		lost = lost || !cores || !links
 	}
 	return lost
-}
-
-// byDevice gives each device a line, its files in MultipleFiles.
-func byDevice(lines []Line) []Line {
-	var out []Line
-	for _, l := range lines {
-		if len(l.MultipleFiles) > 0 {
-			out = append(out, l)
-		}
-		for _, file := range l.Files {
-			one := l
-			one.MultipleFiles = []string{file}
-			out = append(out, one)
-		}
-	}
-	return out
 }

@@ -45,10 +45,7 @@ func problem(reason string) func(*topology.Node) {
 func linesOf(t *testing.T, n *topology.Node, was []Line) ([]Line, []topology.Finding) {
 	t.Helper()
 	lines, problems := FromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]Line{"n1": was}, Options{})
-	byNode, err := ByNode(lines, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	byNode := ByNode(lines, nil)
 	return byNode["n1"], problems
 }
 
@@ -73,7 +70,8 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 	}{
 		{"all there", eight(), eight(), true, ""},
 		{"named in a problem", eight(), with(seven(), problem("GPUUnreadable")), true, ReasonGPUMissing},
-		{"fallen off the bus in this boot", eight(), gap(), true, ReasonGPUMissing},
+		{"fallen off the bus in this boot", eight(), with(gap(), problem("GPULost")), true, ReasonGPUMissing},
+		{"a GPU less, and nothing says why", eight(), gap(), false, ""},
 		{"lost one of the last two before", machine(0, 1, 2, 3, 4, 5, 7), machine(0, 1, 2, 3, 4, 5), false, ""},
 		{"a GPU less since the boot", eight(), seven(), false, ""},
 		{"a GPU less since the boot, and the agent says so", eight(), with(seven(), problem("GPUMissing")), false, ""},
@@ -81,7 +79,7 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 		{"another problem beside", eight(), with(seven(), problem("FactUnreadable")), false, ""},
 		{"no GPU at all", eight(), machine(), true, ReasonGPUMissing},
 		{"nothing readable", eight(), with(machine(), problem("GPUUnreadable")), true, ReasonGPUMissing},
-		{"another product", eight(), with(gap(), without(func(g *topology.GPU) { g.Product = "NVIDIA L4" })), false, ""},
+		{"another product", eight(), with(with(gap(), problem("GPULost")), without(func(g *topology.GPU) { g.Product = "NVIDIA L4" })), false, ""},
 		{"a file that was not there", gap(), with(machine(0, 1, 3), problem("GPULost")), false, ""},
 		{"more GPUs", seven(), eight(), false, ""},
 

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -11,15 +10,13 @@ import (
 const maxLevel = 15
 
 // lintBlocks applies the rules of topology/block.
-func (l *linter) lintBlocks(s *slurmconf.Section) {
+func (l *linter) lintBlocks(s *slurmconf.Section, m *membership) {
 	if len(s.Units) == 0 {
 		l.noUnits(s, "block")
 		return
 	}
 	base := l.lintSizes(s)
 	l.lintDuplicates(s, "block")
-	m := l.newMembership()
-	counts := make([]int, len(s.Units))
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes {
@@ -28,36 +25,19 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 			}
 			continue
 		}
-		var judged bool
-		if counts[i], judged = l.lintUnit(m, s, i, "block"); !judged {
+		count, judged := l.lintUnit(m, s, i, "block")
+		if !judged {
 			continue
 		}
 		if base == 0 {
-			base = counts[i]
+			base = count
 		}
-		if counts[i] < base && !l.Release.ShortBlocks() {
-			l.Fatal(u.Line, "ShortBlock", "set BlockSizes to the size of the smallest block, or add nodes", "block %s has %d nodes, fewer than the base block size %d, and Slurm %s does not start with it", u.Name, counts[i], base, l.Release)
+		if count < base && !l.Release.ShortBlocks() {
+			l.Fatal(u.Line, "ShortBlock", "set BlockSizes to the size of the smallest block, or add nodes", "block %s has %d nodes, fewer than the base block size %d, and Slurm %s does not start with it", u.Name, count, base, l.Release)
 		}
 	}
-	if base > 0 || !m.partly {
-		l.lintBase(s, base, counts)
-	}
-	l.lintAbsent(m, s.Units[0].Line, "in no block", "give them a partition of their own: beside nodes of blocks they run jobs of one node only")
-}
-
-// lintBase judges the base block size against the blocks.
-func (l *linter) lintBase(s *slurmconf.Section, base int, counts []int) {
-	if base == 0 {
+	if base == 0 && !m.partly {
 		l.Fatal(s.Units[0].Line, "NoBaseBlockSize", "set BlockSizes, or give a block nodes that slurm.conf knows", "no block has nodes and BlockSizes is not set")
-		return
-	}
-	if len(s.Sizes) == 1 {
-		return // with the base alone Slurm prefers one block for a job that fits in it
-	}
-	for i, n := range counts {
-		if n > base {
-			l.Warn(s.Units[i].Line, "OversizeBlock", fmt.Sprintf("set BlockSizes to %d alone, or split the block", base), "block %s has %d nodes, more than the base block size %d: with further sizes, or without BlockSizes, jobs of more than %d nodes go to two blocks", s.Units[i].Name, n, base, base)
-		}
 	}
 }
 
@@ -73,7 +53,7 @@ func (l *linter) lintSizes(s *slurmconf.Section) int {
 	}
 	base, previous := s.Sizes[0], int64(0)
 	for _, size := range s.Sizes {
-		if !isMultiple(base, size) && size != base && s.YAML && (l.DropsBlockSizes || l.Release < slurmconf.Release2605) {
+		if !isMultiple(base, size) && size != base && s.YAML && !l.Release.RefusesBlockSizes() {
 			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes: %d is not allowed after base %d: Slurm before 26.05.3 leaves it out silently, and newer ones do not start", size, base)
 			continue
 		}

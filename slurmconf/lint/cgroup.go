@@ -20,14 +20,14 @@ var (
 func (l *linter) lintCgroup(f File) {
 	lines, err := syntax.Scan(f.Name, f.Data)
 	if err != nil {
-		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want a line Key=Value for each key", "%s", err.Message)
+		l.Fatal(err.Line, syntax.ReasonSyntax, "want a line Key=Value for each key", "%s", err.Message)
 		return
 	}
 	at, value := 1, no[0]
 	for i := range lines {
 		line := &lines[i]
 		if len(line.Attrs) > 0 {
-			l.Fatal(line.Number, slurmconf.ReasonSyntax, "want a line Key=Value for each key", "%s follows %s on one line: Slurm refuses the whole file", line.Attrs[0].Key, line.Key)
+			l.Fatal(line.Number, syntax.ReasonSyntax, "want a line Key=Value for each key", "%s follows %s on one line: Slurm refuses the whole file", line.Attrs[0].Key, line.Key)
 			return
 		}
 		if strings.ToLower(line.Key) == "constraindevices" {

@@ -47,7 +47,7 @@ func (c topologyCase) lint(release slurmconf.Release) []topology.Finding {
 			files = append(files, lint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	o := lint.Options{Release: release, Whole: true, Plugin: c.plugin, KnownNodes: known}
+	o := lint.Options{Release: release, Files: lint.ThisHost, Plugin: c.plugin, KnownNodes: known}
 	for _, p := range c.partitions {
 		o.Partitions = append(o.Partitions, lint.Partition{Name: "main", Nodes: "ALL", Topology: p, File: "slurm.conf", Line: 1})
 	}

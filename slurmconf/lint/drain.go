@@ -13,95 +13,86 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
+const (
+	reasonFewerGPUs = "FewerGPUs"
+	reasonMoreGPUs  = "MoreGPUs"
+)
+
 // lintConf compares the lines of a group of nodes with what slurm.conf says of them.
 // What has slurmctld drain a node is fatal, because the node stays drained when the
 // file is put right. GPUs that a node detects are not known here.
-func (j *gresJudge) lintConf(a *nodeGroup, gpus []*gresRecord) {
-	if a.conf == nil {
+func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
+	counted := a.conf.Gres.GPUs
+	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
+	if untyped && len(counted) > 1 {
+		g.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
 		return
 	}
-	untyped := slices.ContainsFunc(a.conf.GPUs, func(c gres.GPUCount) bool { return c.Type == "" })
-	if untyped && len(a.conf.GPUs) > 1 {
-		j.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(a.conf.GPUs))
-		return
-	}
-	var here, wanted uint64
-	for _, r := range gpus {
-		if r.hasFile() {
-			here += r.count
+	var here uint64
+	for _, l := range gpus {
+		if l.HasFile() {
+			here += l.Devices()
 		}
 	}
-	fewer := false
-	for _, want := range a.conf.GPUs {
-		wanted += want.Count
-		fewer = j.lintGPUs(a, want, gpus) || fewer
+	fewer, wanted := false, gres.Total(counted)
+	for _, want := range counted {
+		fewer = g.lintGPUs(a, want, gpus) || fewer
 	}
-	if !fewer && here > wanted && (wanted > 0 || a.own) {
-		j.Warn(firstLine(gpus), "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
+	if !fewer && here > wanted && (wanted > 0 || a.own && !g.uncounted) {
+		g.Warn(firstLine(gpus), reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
 	}
 }
 
-func firstLine(gpus []*gresRecord) int {
+func firstLine(gpus []gres.Line) int {
 	if len(gpus) == 0 {
 		return 1
 	}
 	return gpus[0].Number
 }
 
-// gresText writes the value of Gres=.
-func gresText(gpus []gres.GPUCount) string {
-	words := make([]string, len(gpus))
-	for i, g := range gpus {
-		words[i] = fmt.Sprintf("gpu:%d", g.Count)
-		if g.Type != "" {
-			words[i] = fmt.Sprintf("gpu:%s:%d", g.Type, g.Count)
-		}
-	}
-	return strings.Join(words, ",")
-}
-
 // lintGPUs judges the lines for gpus of one type, and reports whether they are too few or
 // have wrong Cores. slurmd takes as many gpus as slurm.conf has. A line does not count if
 // the node has not its cores.
-func (j *gresJudge) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []*gresRecord) (bad bool) {
+func (g *gresFile) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []gres.Line) (bad bool) {
 	var have, lost uint64
-	var last *gresRecord
-	var outside, apart []*gresRecord
-	for _, r := range lines {
-		if !r.hasFile() || want.Type != "" && r.values["type"] != want.Type {
+	var last *gres.Line
+	var outside, apart []gres.Line
+	for i := range lines {
+		l := &lines[i]
+		if !l.HasFile() || want.Type != "" && l.Type != want.Type {
 			continue
 		}
 		if have >= want.Count {
 			break
 		}
-		last = r
-		switch fitCores(j.Release, r, a.conf) {
+		last = l
+		switch fitCores(g.Release, l, a.conf) {
 		case coresOutside:
-			outside, lost = append(outside, r), lost+r.count
+			outside, lost = append(outside, *l), lost+l.Devices()
 			continue
 		case coresApart:
-			apart = append(apart, r)
+			apart = append(apart, *l)
 		}
-		have += r.count
+		have += l.Devices()
 	}
 	const threads = "Cores are cores, not hardware threads: "
 	if len(outside) > 0 {
-		j.drains(a, outside[0].Number, "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
+		g.drains(a, outside[0].Number, "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
 			fmt.Sprintf("%s are more than slurm.conf's %s has", coresText(outside), socketsText(a.conf)))
 	}
 	if len(apart) > 0 {
-		j.drains(a, apart[0].Number, reasonNotSocket, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
-			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(j.Release), socketsText(a.conf)))
+		g.drains(a, apart[0].Number, reasonNotSocket, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
+			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(g.Release), socketsText(a.conf)))
 	}
 	if have+lost < want.Count {
-		j.lintFewer(a, want, lines, last, have)
+		g.lintFewer(a, want, lines, last, have)
 	}
 	return have < want.Count || len(apart) > 0
 }
 
 // coresText names the Cores of lines.
-func coresText(lines []*gresRecord) string {
-	text := "Cores=" + hostlist.Shorten(lines[0].values["cores"])
+func coresText(lines []gres.Line) string {
+	text := "Cores=" + hostlist.Shorten(lines[0].Cores)
 	switch n := len(lines) - 1; n {
 	case 0:
 	case 1:
@@ -113,20 +104,22 @@ func coresText(lines []*gresRecord) string {
 }
 
 // lintFewer says why a node has fewer gpus than slurm.conf counts.
-func (j *gresJudge) lintFewer(a *nodeGroup, want gres.GPUCount, lines []*gresRecord, last *gresRecord, have uint64) {
+func (g *gresFile) lintFewer(a *nodeGroup, want gres.GPUCount, lines []gres.Line, last *gres.Line, have uint64) {
 	var untyped, withoutFile uint64
-	for _, r := range lines {
+	var swallows *gres.Line
+	for i := range lines {
+		l := &lines[i]
 		switch {
-		case !r.hasFile():
-			withoutFile += r.count
-		case !r.has("type"):
-			untyped += r.count
+		case strings.Contains(l.Type, "="):
+			swallows = l
+		case !l.HasFile():
+			withoutFile += max(1, l.Count)
+		case l.Type == "":
+			untyped += l.Devices()
 		default:
 			continue
 		}
-		if last == nil {
-			last = r
-		}
+		last = cmp.Or(last, l)
 	}
 	typ := "gpus"
 	if want.Type != "" {
@@ -135,6 +128,9 @@ func (j *gresJudge) lintFewer(a *nodeGroup, want gres.GPUCount, lines []*gresRec
 	message := fmt.Sprintf("%d %s here, %d in slurm.conf", have, typ, want.Count)
 	remedy := "add the devices, or lower Gres= in slurm.conf; Type must be the same, also in upper and lower case"
 	switch {
+	case swallows != nil:
+		message += "; a Type= is empty and takes the next word for its value: " + hostlist.Shorten(swallows.Type)
+		remedy = "write a Type behind Type=, or leave the key out"
 	case withoutFile > 0:
 		message += fmt.Sprintf("; the %d have no File, and slurmd ignores them", withoutFile)
 		remedy = "write File="
@@ -146,7 +142,7 @@ func (j *gresJudge) lintFewer(a *nodeGroup, want gres.GPUCount, lines []*gresRec
 	if last != nil {
 		line = last.Number
 	}
-	j.drains(a, line, "FewerGPUs", remedy, message)
+	g.drains(a, line, reasonFewerGPUs, remedy, message)
 }
 
 // migProfile is in the Type of MIG instances.
@@ -154,23 +150,19 @@ var migProfile = regexp.MustCompile(`\dg\.\d+gb`)
 
 // lintFound compares what nodes register that detect their GPUs by AutoDetect=nvidia with slurm.conf. line
 // is that of AutoDetect.
-func (j *gresJudge) lintFound(a *nodeGroup, line int) {
-	if a.conf == nil {
-		return
-	}
-	var wanted uint64
-	for _, g := range a.conf.GPUs {
-		wanted += g.Count
-		if migProfile.MatchString(g.Type) {
-			j.drains(a, line, "FewerGPUs", "write AutoDetect=nvml, or a line with MultipleFiles for each instance",
-				fmt.Sprintf("AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts %d of type %s", g.Count, g.Type))
+func (g *gresFile) lintFound(a *nodeGroup, line int) {
+	wanted := gres.Total(a.conf.Gres.GPUs)
+	for _, c := range a.conf.Gres.GPUs {
+		if migProfile.MatchString(c.Type) {
+			g.drains(a, line, reasonFewerGPUs, "write AutoDetect=nvml, or a line with MultipleFiles for each instance",
+				fmt.Sprintf("AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts %d of type %s", c.Count, c.Type))
 			return
 		}
 	}
 	byCount, why := map[int][]string{}, map[string]string{}
 	var drained, unknown []string
 	for _, n := range slices.Sorted(slices.Values(a.names)) {
-		found, known := j.Found[n]
+		found, known := g.Found[n]
 		why[n] = cmp.Or(found.Unknown, found.Drains)
 		if !known {
 			why[n] = "it has no report"
@@ -191,26 +183,26 @@ func (j *gresJudge) lintFound(a *nodeGroup, line int) {
 	for _, count := range slices.Sorted(maps.Keys(byCount)) {
 		same := of(byCount[count])
 		if uint64(count) < wanted {
-			j.drains(same, 1, "FewerGPUs", "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
+			g.drains(same, 1, reasonFewerGPUs, "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
 		} else {
-			j.Warn(1, "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", same, count, wanted)
+			g.Warn(1, reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", same, count, wanted)
 		}
 	}
 	if len(drained) > 0 {
-		j.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
+		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
 	}
 	if len(unknown) > 0 {
-		j.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
+		g.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
 	}
 }
 
 // drains adds a finding about all of the nodes.
-func (j *gresJudge) drains(a *nodeGroup, line int, reason, remedy, message string) {
+func (g *gresFile) drains(a *nodeGroup, line int, reason, remedy, message string) {
 	what := "them"
 	if len(a.names) == 1 {
 		what = "it"
 	}
-	j.Fatal(line, reason, remedy, "%s: %s: slurmctld drains %s", a, message, what)
+	g.Fatal(line, reason, remedy, "%s: %s: slurmctld drains %s", a, message, what)
 }
 
 // coresFitting is whether a line's Cores go with a node's sockets.
@@ -223,8 +215,8 @@ const (
 )
 
 // fitCores compares a line's Cores with the node's sockets.
-func fitCores(release slurmconf.Release, r *gresRecord, conf *Node) coresFitting {
-	cores, ok := gres.ParseCPUs(r.values["cores"])
+func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting {
+	cores, ok := gres.ParseCPUs(l.Cores)
 	if !ok {
 		return coresFit
 	}

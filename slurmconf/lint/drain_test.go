@@ -16,7 +16,7 @@ import (
 func TestLintNodes(t *testing.T) {
 	const text = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-31\nNodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=32-63\n"
 	node := func(sockets, cores int, gpus ...gres.GPUCount) *Node {
-		return &Node{Sockets: sockets, CoresPerSocket: cores, ThreadsPerCore: 1, GPUs: gpus}
+		return &Node{Sockets: sockets, CoresPerSocket: cores, ThreadsPerCore: 1, Gres: gres.Counts{GPUs: gpus}}
 	}
 	eight := gres.GPUCount{Type: "h100", Count: 8}
 	good := node(2, 32, eight)
@@ -51,7 +51,7 @@ func TestLintNodes(t *testing.T) {
 				t.Error("the remedy does not name the cores that the node has")
 			}
 			o.Nodes = map[string]*Node{"n9": tt.node}
-			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, o), topology.Fatal) {
+			if len(tt.node.Gres.GPUs) > 0 && !topology.Has(Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, o), topology.Fatal) {
 				t.Error("a node with GPUs and no line is not fatal")
 			}
 		})
@@ -61,32 +61,41 @@ func TestLintNodes(t *testing.T) {
 // TestLintGresWords holds what lint says of gpus that slurm.conf counts and gres.conf does not give.
 func TestLintGresWords(t *testing.T) {
 	h100 := []gres.GPUCount{{Type: "h100", Count: 8}}
+	const uncounted = "gres.conf:1: warning: no node of slurm.conf has gpus in Gres=: no job gets GPUs (MoreGPUs); write such as Gres=gpu:8 on the lines NodeName of slurm.conf"
 	const threads = "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-7,16-23\nName=gpu Type=h100 File=/dev/nvidia[4-7] Cores=8-15,24-31\n"
 	for name, tt := range map[string]struct {
 		gres, want string
 		nodes      map[string]*Node
 		found      map[string]gres.Registration
 	}{
-		"no Type":          {"Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no Type: slurmctld drains it (FewerGPUs); write Type=h100", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
-		"no File":          {"Name=gpu Type=h100 Count=8\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no File, and slurmd ignores them: slurmctld drains it (FewerGPUs); write File=", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
-		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more line) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (CoresOutside); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, GPUs: h100}}, nil},
-		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 4}}},
-		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 16}}},
-		"reports":          {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {GPUs: h100, Sockets: 2}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2}}},
+		"no Type":          {"Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no Type: slurmctld drains it (FewerGPUs); write Type=h100", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, Gres: gres.Counts{GPUs: h100}}}, nil},
+		"no File":          {"Name=gpu Type=h100 Count=8\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no File, and slurmd ignores them: slurmctld drains it (FewerGPUs); write File=", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, Gres: gres.Counts{GPUs: h100}}}, nil},
+		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more line) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (CoresOutside); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, Gres: gres.Counts{GPUs: h100}}}, nil},
+		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 4}}},
+		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 16}}},
+		"reports":          {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Sockets: 2}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2}}},
 		"other sockets": {"AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: its report has 2 sockets, and slurm.conf 8); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself",
-			map[string]*Node{"n1": {GPUs: h100, Sockets: 8}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2, Drains: "GPU X is next to CPUs 0-7"}}},
-		"no GPUs":       {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {}}, nil},
-		"nothing known": {"NodeName=n1 AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself", map[string]*Node{"n1": {GPUs: h100}}, nil},
+			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Sockets: 8}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2, Drains: "GPU X is next to CPUs 0-7"}}},
+		"no GPUs":       {"AutoDetect=nvidia\n", uncounted, map[string]*Node{"n1": {}}, nil},
+		"nothing known": {"NodeName=n1 AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, nil},
 		"a part of a socket": {"\nAutoDetect=nvidia\n", "gres.conf:2: fatal: n1: AutoDetect=nvidia finds the cores of each GPU, and of n1 GPU X is next to CPUs 0-7: slurmctld drains it (CoresNotSocket); write lines with File for these nodes",
-			map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 8, Drains: "GPU X is next to CPUs 0-7"}}},
+			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 8, Drains: "GPU X is next to CPUs 0-7"}}},
 		"MIG": {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts 56 of type h100_1g.10gb: slurmctld drains it (FewerGPUs); write AutoDetect=nvml, or a line with MultipleFiles for each instance",
-			map[string]*Node{"n1": {GPUs: []gres.GPUCount{{Type: "h100_1g.10gb", Count: 56}}}}, map[string]gres.Registration{"n1": {Count: 56}}},
+			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: []gres.GPUCount{{Type: "h100_1g.10gb", Count: 56}}}}}, map[string]gres.Registration{"n1": {Count: 56}}},
 		"a node without GPUs": {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "gres.conf:1: warning: the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of n2 waits 20 seconds for /dev/nvidia0 and does not start (GresForAll); write NodeName=n1",
-			map[string]*Node{"n1": {GPUs: h100}, "n2": {}}, nil},
-		"a node without GPUs, and the line has names": {"NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {GPUs: h100}, "n2": {}}, nil},
-		"no node has GPUs":                            {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {}, "n2": {}}, nil},
-		"cloud":                                       {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {GPUs: h100, Cloud: true}}, map[string]gres.Registration{"n1": {Count: 8}}},
-		"nodes not known":                             {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
+			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}, "n2": {}}, nil},
+		"a node without GPUs, and the line has names": {"NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}, "n2": {}}, nil},
+		"no node has GPUs":                            {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", uncounted, map[string]*Node{"n1": {}, "n2": {}}, nil},
+		"cloud":                                       {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Cloud: true}}, map[string]gres.Registration{"n1": {Count: 8}}},
+		"two Types":                                   {"Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n", "", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:a:1,gpu:b:1")}}, nil},
+		"an empty Type": {"Name=gpu Type= File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus here, 8 in slurm.conf; a Type= is empty and takes the next word for its value: File=/dev/nvidia[0-7]: slurmctld drains it (FewerGPUs); write a Type behind Type=, or leave the key out",
+			map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
+		"NVML":                     {"AutoDetect=nvml\n", "gres.conf:1: warning: AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node (AutoDetect); look with slurmd -G on a node", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
+		"detection without a name": {"Name=gpu File=/dev/nvidia[0-7] AutoDetect=nvml\n", "gres.conf:1: warning: AutoDetect=nvml has no effect on a line without NodeName (AutoDetect); write AutoDetect on a line of its own, or begin the line with NodeName=", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
+		"other words of Gres=": {"Name=gpu File=/dev/nvidia[0-1]\n", "slurm.conf:3: unknown: n1: it is not known what gpu:4x in Gres= counts: want such as gpu:h100:8 (NotJudged); check it with Slurm itself\n" +
+			"slurm.conf:3: warning: n1: GPU in Gres= is not in GresTypes: Slurm ignores it (UnknownGres); write such as gpu:h100:8, in small letters, or add the name to GresTypes", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:2,GPU:2,gpu:4x"), Line: 3}}, nil},
+		"shards that are not in GresTypes": {"Name=gpu File=/dev/nvidia0\nName=shard Count=8\nName=shard Count=8\n", "gres.conf:2: warning: shard is not in GresTypes: slurmd ignores its lines (UnknownGres); add the name to GresTypes in slurm.conf", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:1")}}, nil},
+		"nodes not known":                  {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, Found: tt.found}

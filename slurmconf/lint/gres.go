@@ -1,191 +1,148 @@
 package lint
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-// gresKeys are the keys that may follow on a line of gres.conf, in lower case, and the
-// key that means the same.
-var gresKeys = map[string]string{
-	"name": "name", "type": "type", "count": "count", "file": "file", "files": "file", "multiplefiles": "multiplefiles",
-	"cores": "cores", "cpus": "cores", "links": "links", "link": "links", "flags": "flags", "autodetect": "autodetect",
-}
+// gpuName is what gres.conf calls GPUs. sharedNames are the names of GPUs that jobs share.
+const gpuName = "gpu"
 
-// gresRecord is one line for gpus, or one with AutoDetect for nodes.
-type gresRecord struct {
-	*syntax.Line
-	values  map[string]string // by gresKeys
-	perNode bool              // the line begins with NodeName, else with Name
-	forNone bool              // it is for no node of slurm.conf
-	// odd says that slurmd may read the line otherwise than it looks: what it gives a
-	// node is not judged.
-	odd   bool
-	flags string
-	count uint64
-}
-
-func (r *gresRecord) has(key string) bool { return r.values[key] != "" }
-
-func (r *gresRecord) hasFile() bool { return r.has("file") || r.has("multiplefiles") }
+var sharedNames = []string{"shard", "mps"}
 
 // gresFile is one gres.conf.
 type gresFile struct {
 	*linter
-	auto     string // AutoDetect for nodes without one of their own
-	autoLine int
-	records  []*gresRecord
-	all      []int32         // indices of the records for every node
-	own      [][]int32       // by node number: indices of the records that name it
-	skipped  map[string]bool // names that are not judged
+	lines []gresLine      // for GPUs and shared GPUs, and lines with AutoDetect alone
+	all   []int32         // indices of the lines for every node
+	own   [][]int32       // by node number: indices of the lines that name it
+	said  map[saying]bool // by once
+	// uncounted says that no node of slurm.conf has gpus in Gres=, and that no other node will come.
+	uncounted bool
+}
+
+// gresLine is a line of which the nodes are known.
+type gresLine struct {
+	gres.Line
+	forNone bool // it is for no node of slurm.conf
+	// odd says that slurmd does not start with the line, or may read it otherwise than it looks: what it
+	// gives a node is not judged.
+	odd bool
+}
+
+// givesGPUs reports whether a line lists GPUs, or has slurmd detect them.
+func (l gresLine) givesGPUs() bool {
+	way := gres.Way(l.AutoDetect)
+	return l.Name == gpuName || way != "" && way != gres.AutoDetectOff
 }
 
 // lintGres judges gres.conf: its lines for gpus, one by one and then together for
 // each node. Fatal means that slurmd does not start on a node that the line is for.
 // Nobody can see here whether a device file exists.
 func (l *linter) lintGres(f File) {
-	lines, err := syntax.Scan(f.Name, f.Data)
-	if err != nil {
-		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+	lines, found := gres.Scan(f.Name, f.Data)
+	if len(found) > 0 && found[0].Reason == syntax.ReasonSyntax {
+		l.All = append(l.All, found...)
 		return
 	}
-	if l.GresTypes != nil && len(l.GresTypes) == 0 && len(lines) > 0 {
-		l.Fatal(lines[0].Number, reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
+	if l.GresTypes != nil && len(l.GresTypes) == 0 && len(lines)+len(found) > 0 {
+		l.unread = true
+		l.Fatal(firstLine(lines), reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
 		return
 	}
-	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), skipped: map[string]bool{}}
+	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}, uncounted: l.Nodes != nil && !l.gpus && !l.grows()}
+	byLine := map[int][]topology.Finding{}
+	for _, f := range found {
+		if f.Reason == syntax.ReasonUnknownKey { // slurmd refuses the whole file
+			l.All = append(l.All, f)
+		} else {
+			byLine[f.Line] = append(byLine[f.Line], f)
+		}
+	}
 	for i := range lines {
-		g.line(&lines[i])
+		g.line(gresLine{Line: lines[i]}, byLine[lines[i].Number])
+		delete(byLine, lines[i].Number)
 	}
-	l.gpus = l.gpus || len(g.records) > 0 || g.auto != "" && g.auto != "off"
-	if !g.gpuKnown() && len(g.records) == 0 {
-		g.lintUncounted()
+	for _, left := range byLine { // of lines that give nothing
+		l.All = append(l.All, left...)
 	}
-	j := gresJudge{gresFile: g, said: map[saying]bool{}}
+	l.gpus = l.gpus || slices.ContainsFunc(g.lines, gresLine.givesGPUs)
 	for _, a := range g.groups() {
-		j.lintNodes(a)
+		g.lintNodes(a)
 	}
 	g.lintForAll()
 }
 
-// lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
-// slurm.conf does not say which nodes have GPUs.
-func (g *gresFile) lintForAll() {
-	var with, without []string
-	for name, n := range g.Nodes {
-		if len(n.GPUs) > 0 {
-			with = append(with, name)
-		} else {
-			without = append(without, name)
+// line judges one line by itself and notes which nodes it is for. found is what its reader says.
+func (g *gresFile) line(l gresLine, found []topology.Finding) {
+	switch {
+	case l.Name == "" || l.Name == gpuName:
+	case strings.EqualFold(l.Name, gpuName):
+		g.NotJudged(l.Number, "lines of Name=%s are not judged: want gpu", l.Name)
+		return
+	case !g.isType(l.Name):
+		if !g.said[saying{reason: l.Name}] {
+			g.Warn(l.Number, reasonUnknownGres, "add the name to GresTypes in slurm.conf", "%s is not in GresTypes: slurmd ignores its lines", hostlist.Shorten(l.Name))
 		}
-	}
-	if len(with) == 0 || len(without) == 0 || !g.gpuKnown() {
+		g.said[saying{reason: l.Name}] = true
+		return
+	case !slices.Contains(sharedNames, l.Name): // see OtherGRES
 		return
 	}
-	for _, index := range g.all {
-		r := g.records[index]
-		files, err := hostlist.Expand(cmp.Or(r.values["file"], r.values["multiplefiles"]))
-		if r.odd || !r.has("name") || err != nil || gres.Listed([]gres.Line{{Name: r.values["name"], Files: files}}).SuitsNode(gres.Registration{}) {
-			continue
-		}
-		g.Warn(r.Number, ReasonForAll, "write NodeName="+hostlist.Compress(with), "the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of %s waits 20 seconds for %s and does not start",
-			hostlist.Shorten(hostlist.Compress(without)), files[0])
-		return
+	index := int32(len(g.lines))
+	if l.Nodes == "" {
+		g.all = append(g.all, index)
+	} else {
+		g.lintNodeName(&l, index)
 	}
-}
-
-func (g *gresFile) line(c *syntax.Line) {
-	r := &gresRecord{Line: c, values: map[string]string{}}
-	switch key := strings.ToLower(c.Key); {
-	case key == "nodename":
-		r.perNode = true
-	case key == "name":
-		r.values["name"] = c.Value
-	case key == "autodetect" && len(c.Attrs) == 0:
-		if g.auto != "" {
-			g.NotJudged(c.Number, "AutoDetect for every node is given twice")
+	for _, f := range found {
+		if l.forNone && f.Severity == topology.Fatal {
+			f.Severity = topology.Warning
 		}
-		g.auto, _ = g.autoDetect(c.Number, c.Value)
-		g.autoLine = c.Number
-		return
+		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
+		g.All = append(g.All, f)
+	}
+	g.lintAutoDetect(&l)
+	switch {
+	case l.Name != gpuName:
+	case g.isType(gpuName):
+		g.lintDevicesOf(&l)
+		g.lintFlags(&l)
+		g.lintCores(&l)
 	default:
-		g.Fatal(c.Number, slurmconf.ReasonUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
-		return
+		g.unread = g.unread || !l.forNone
+		g.report(&l, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line, and its nodes have no GPUs")
 	}
-	for _, a := range c.Attrs {
-		key, ok := gresKeys[strings.ToLower(a.Key)]
-		_, twice := r.values[key]
-		switch {
-		case !ok:
-			g.Fatal(c.Number, slurmconf.ReasonUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
-		case twice || a.Value == "":
-			g.oddLine(r, "key %s is empty or given twice", a.Key)
-		}
-		r.values[key] = a.Value
-	}
-	g.record(r)
+	g.lines = append(g.lines, l)
 }
 
 // oddLine says that a line is not judged.
-func (g *gresFile) oddLine(r *gresRecord, format string, args ...any) {
-	r.odd = true
-	g.NotJudged(r.Number, format, args...)
+func (g *gresFile) oddLine(l *gresLine, format string, args ...any) {
+	l.odd = true
+	g.NotJudged(l.Number, format, args...)
 }
 
-// record judges one line by itself and notes which nodes it is for.
-func (g *gresFile) record(r *gresRecord) {
-	name := r.values["name"]
-	if name != "" && name != "gpu" {
-		if !g.skipped[name] {
-			g.skipped[name] = true
-			g.NotJudged(r.Number, "lines of Name=%s are not judged", hostlist.Shorten(name))
-		}
+// report adds a finding. It is fatal if the line is for a node of slurm.conf.
+func (g *gresFile) report(l *gresLine, reason, remedy, format string, args ...any) {
+	if l.forNone {
+		g.Warn(l.Number, reason, remedy, format, args...)
 		return
 	}
-	index := int32(len(g.records))
-	g.records = append(g.records, r)
-	if r.perNode {
-		g.lintNodeName(r, index)
-	} else {
-		g.all = append(g.all, index)
-	}
-	onlyDetects := len(r.values) == 1 && r.has("autodetect")
-	if r.has("autodetect") {
-		value := r.values["autodetect"]
-		way, known := g.autoDetect(r.Number, value)
-		r.values["autodetect"] = cmp.Or(way, ignoredWay)
-		if !known || !r.perNode {
-			g.oddLine(r, "AutoDetect=%s on this line", hostlist.Shorten(value))
-		}
-	}
-	switch {
-	case name == "" && !onlyDetects:
-		g.Warn(r.Number, slurmconf.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
-	case name == "":
-	case !g.gpuKnown():
-		g.report(r, "UnknownGres", "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line, and its nodes have no GPUs")
-	default:
-		g.lintFiles(r)
-		g.lintFlags(r)
-		g.lintCount(r)
-		g.lintCores(r)
-		g.lintLinks(r)
-	}
+	g.Fatal(l.Number, reason, remedy, format, args...)
 }
 
 // lintNodeName notes which nodes a line is for. slurmd ignores a line whose list is
 // broken.
-func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
+func (g *gresFile) lintNodeName(l *gresLine, index int32) {
 	var nodes []int32
 	var unknown []string
-	err := hostlist.Walk(r.Value, func(name []byte) {
+	err := hostlist.Walk(l.Nodes, func(name []byte) {
 		if n, ok := g.number(name); ok {
 			nodes = append(nodes, n)
 		} else {
@@ -194,12 +151,12 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 	})
 	switch {
 	case errors.Is(err, hostlist.ErrNotPlain):
-		g.oddLine(r, "NodeName: %v", err)
+		g.oddLine(l, "NodeName: %v", err)
 	case err != nil:
-		g.Warn(r.Number, reasonHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
+		g.Warn(l.Number, reasonHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
 		nodes = nil
 	}
-	r.forNone = len(nodes) == 0
+	l.forNone = len(nodes) == 0
 	for _, n := range nodes {
 		for int(n) >= len(g.own) { // named for the first time
 			g.own = append(g.own, nil)
@@ -208,58 +165,67 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 			g.own[n] = append(own, index)
 		}
 	}
-	if len(unknown) > 0 {
-		g.Warn(r.Number, reasonUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: %s", hostlist.Shorten(hostlist.Compress(unknown)))
+	if len(unknown) > 0 && !g.grows() {
+		g.Warn(l.Number, reasonUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: %s", hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 }
 
-// gpuKnown reports whether slurm.conf's GresTypes has gpu.
-func (g *gresFile) gpuKnown() bool {
-	return g.GresTypes == nil || slices.ContainsFunc(g.GresTypes, func(t string) bool { return strings.EqualFold(t, "gpu") })
+// ignoredWay is a value of AutoDetect that slurmd ignores.
+const ignoredWay = "unknown"
+
+// lintAutoDetect judges the way of detection of a line. slurmd ignores full before 26.05.
+func (g *gresFile) lintAutoDetect(l *gresLine) {
+	way := gres.Way(l.AutoDetect)
+	switch {
+	case l.AutoDetect == "":
+	case way == "":
+		g.Warn(l.Number, reasonAutoDetect, "want nvidia, nvml or off", "AutoDetect=%s is not known to Slurm, which ignores it", hostlist.Shorten(l.AutoDetect))
+	case way == gres.AutoDetectFull && !g.Release.AutoDetectFull():
+		g.Warn(l.Number, reasonAutoDetect, "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
+		l.AutoDetect = ignoredWay
+	case !gres.IsWay(way):
+		g.NotJudged(l.Number, "AutoDetect=%s is not judged: want such as nvidia, nvml or off", hostlist.Shorten(l.AutoDetect))
+		l.odd = l.odd || l.Nodes != ""
+	}
 }
 
-// lintUncounted names nodes whose Gres= counts gpus in vain.
-func (g *gresFile) lintUncounted() {
-	var names []string
-	for name, n := range g.Nodes {
-		if len(n.GPUs) > 0 {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
-		g.Fatal(1, "UnknownGres", "add gpu to GresTypes in slurm.conf", "%s: gpu is not in GresTypes: Slurm ignores Gres= of these nodes, and they have no GPUs", hostlist.Shorten(hostlist.Compress(names)))
+// lintDevicesOf judges the devices that a line gives.
+func (g *gresFile) lintDevicesOf(l *gresLine) {
+	switch n := l.Devices(); {
+	case len(l.Files) > 0 && len(l.MultipleFiles) > 0:
+		g.oddLine(l, "File and MultipleFiles are on one line")
+	case len(l.MultipleFiles) == 1:
+		g.oddLine(l, "MultipleFiles has one file: want File for a device of one file")
+	case l.Count > 0 && n != l.Count:
+		g.report(l, "Count", "leave Count out if there are files", "Count=%d and %d devices in the files", l.Count, n)
+	case l.Links != nil && n > 1:
+		g.Warn(l.Number, "Links", "write one line per device, or leave it out", "Links on a line of several devices counts for each of them")
 	}
 }
 
-// report adds a finding. It is fatal if the line is for a node of slurm.conf.
-func (g *gresFile) report(r *gresRecord, reason, remedy, format string, args ...any) {
-	if r.forNone {
-		g.Warn(r.Number, reason, remedy, format, args...)
+// gresFlags are the flags that choose the variables of a job. The others are not
+// judged.
+var gresFlags = []string{"nvidia_gpu_env", "amd_gpu_env", "intel_gpu_env", "opencl_env", "no_gpu_env"}
+
+// lintFlags judges Flags, and puts them into one order and into small letters.
+func (g *gresFile) lintFlags(l *gresLine) {
+	given := strings.Join(l.Flags, ",")
+	words := strings.FieldsFunc(strings.ToLower(given), func(r rune) bool { return r == ',' })
+	if slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(gresFlags, w) }) {
+		g.oddLine(l, "Flags=%s: only %s are judged", given, strings.Join(gresFlags, ", "))
 		return
 	}
-	g.Fatal(r.Number, reason, remedy, format, args...)
+	slices.Sort(words)
+	l.Flags = slices.Compact(words)
+	if len(l.Flags) > 1 && slices.Contains(l.Flags, "no_gpu_env") {
+		g.report(l, "Flags", "leave no_gpu_env or the others", "Flags=%s has no_gpu_env beside variables to set", given)
+	}
 }
 
-// detectors are the ways of detection that slurmd looks for in a value of AutoDetect.
-var detectors = []string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}
-
-// ignoredWay stands for a value of a line that slurmd ignores, but for a value before it.
-const ignoredWay = "?"
-
-// autoDetect reads a way of detection, and reports whether it is judged. slurmd ignores
-// a value that has none of the words in it, and full before 26.05.
-func (g *gresFile) autoDetect(line int, value string) (way string, known bool) {
-	way = strings.ToLower(value)
-	switch {
-	case way == "full" && !g.Release.AutoDetectFull():
-		g.Warn(line, "AutoDetect", "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
-		return "", true
-	case slices.Contains(detectors, way):
-		return way, true
-	case !slices.ContainsFunc(detectors, func(d string) bool { return strings.Contains(way, d) }):
-		g.Warn(line, "AutoDetect", "want nvidia, nvml or off", "AutoDetect=%s is not known to Slurm, which ignores it", hostlist.Shorten(value))
-		return "", true
+// lintCores asks for plain ranges. slurmd binds jobs to other cores than others say,
+// or to none.
+func (g *gresFile) lintCores(l *gresLine) {
+	if _, ok := gres.ParseCPUs(l.Cores); l.Cores != "" && !ok {
+		g.oddLine(l, "Cores=%s: want such as 0-35,72-107", hostlist.Shorten(l.Cores))
 	}
-	g.NotJudged(line, "AutoDetect=%s is not judged: want such as nvidia, nvml or off", value)
-	return way, false
 }

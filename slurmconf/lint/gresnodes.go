@@ -5,8 +5,12 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // nodeGroup is nodes that the same lines of gres.conf are for, and one line of
@@ -16,7 +20,7 @@ type nodeGroup struct {
 	first string
 	names []string // of nodes with conf only
 	own   bool     // a line names them
-	lines []*gresRecord
+	lines []gresLine
 }
 
 // String returns the names as a host list.
@@ -38,7 +42,10 @@ func (g *gresFile) groups() []*nodeGroup {
 		k := key{string(buf), g.Nodes[name]}
 		a := byKey[k]
 		if a == nil {
-			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0, lines: g.linesOf(own)}
+			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0}
+			for _, index := range slices.Sorted(slices.Values(slices.Concat(own, g.all))) { // as in the file
+				a.lines = append(a.lines, g.lines[index])
+			}
 			byKey[k] = a
 		}
 		a.first = min(a.first, name)
@@ -69,174 +76,188 @@ func (g *gresFile) groups() []*nodeGroup {
 	return out
 }
 
-// linesOf returns the lines for nodes, in the order of the file.
-func (g *gresFile) linesOf(own []int32) []*gresRecord {
-	indices := slices.Concat(own, g.all)
-	slices.Sort(indices)
-	lines := make([]*gresRecord, len(indices))
-	for i, index := range indices {
-		lines[i] = g.records[index]
-	}
-	return lines
-}
-
-// gresJudge judges what all lines together give each node.
-type gresJudge struct {
-	*gresFile
-	said map[saying]bool
-}
-
 // lintNodes judges what all lines together give each node of a group.
-func (j *gresJudge) lintNodes(a *nodeGroup) {
-	if slices.ContainsFunc(a.lines, func(r *gresRecord) bool { return r.odd }) {
+func (g *gresFile) lintNodes(a *nodeGroup) {
+	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.odd }) {
 		return
 	}
-	way := j.detection(a)
-	if !j.gpuKnown() {
+	var lines, gpus []gres.Line
+	shared := map[string]gres.Line{} // by name, the first line with the counts of all
+	line := 1                        // the one that says how the nodes detect their GPUs
+	for _, l := range a.lines {
+		lines = append(lines, l.Line)
+		if l.AutoDetect != "" && (line == 1 || l.Nodes != "") {
+			line = l.Number
+		}
+		switch l.Name {
+		case "":
+		case gpuName:
+			gpus = append(gpus, l.Line)
+		default:
+			s := shared[l.Name]
+			s.Number, s.Count = cmp.Or(s.Number, l.Number), s.Count+max(1, l.Count)
+			shared[l.Name] = s
+		}
+	}
+	g.lintShared(a, shared)
+	way, err := gres.Detects(lines)
+	if err != nil {
+		g.once(topology.Unknown, a, line, syntax.ReasonNotJudged, toSlurm, err.Error())
 		return
 	}
-	gpus := slices.DeleteFunc(slices.Clone(a.lines), func(r *gresRecord) bool { return !r.has("name") })
-	if i := slices.IndexFunc(gpus, (*gresRecord).hasFile); i >= 0 && way != "" && way != "off" {
-		j.once(false, a, gpus[i], "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
-	}
-	j.lintFlagsTogether(a, gpus)
-	j.lintMixed(a, gpus)
-	slices.SortStableFunc(gpus, allFirst)
-	j.lintDevices(a, gpus)
-	if way == "" || way == "off" {
-		j.lintNoFile(a, gpus)
-		j.lintConf(a, gpus)
+	if !g.isType(gpuName) || g.lintMixed(a, gpus) {
 		return
 	}
-	if way != "nvidia" {
-		return
+	detects := way != "" && way != gres.AutoDetectOff
+	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && detects {
+		g.once(topology.Warning, a, gpus[i].Number, "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
 	}
-	line := j.autoLine
-	if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.has("autodetect") }); i >= 0 {
-		line = a.lines[i].Number
-	}
-	j.lintFound(a, line)
-	if a.conf != nil && a.conf.Cloud {
-		j.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
-	}
-}
-
-// lintNoFile reports gpus without a File on nodes of which nothing else is known. Of nodes of
-// slurm.conf lintConf says whether they lack GPUs.
-func (j *gresJudge) lintNoFile(a *nodeGroup, gpus []*gresRecord) {
-	if j.Nodes != nil {
-		return
-	}
-	for _, r := range gpus {
-		if !r.hasFile() {
-			j.once(true, a, r, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
+	g.lintFlagsTogether(a, gpus)
+	gpus = gres.Ordered(gpus)
+	g.lintDevices(a, gpus)
+	switch {
+	case a.conf == nil && g.Nodes == nil && !detects:
+		g.lintNoFile(a, gpus)
+	case a.conf == nil:
+	case !detects:
+		g.lintConf(a, gpus)
+	case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
+		g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
+	case way == gres.AutoDetectNvidia:
+		g.lintFound(a, line)
+		if a.conf.Cloud {
+			g.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 		}
 	}
 }
 
-// allFirst orders lines for every node before lines that name nodes, as slurmd takes
-// their devices.
-func allFirst(a, b *gresRecord) int {
-	switch {
-	case a.perNode == b.perNode:
-		return 0
-	case a.perNode:
-		return 1
+// lintNoFile reports gpus without a File on nodes of which nothing else is known.
+func (g *gresFile) lintNoFile(a *nodeGroup, gpus []gres.Line) {
+	for _, l := range gpus {
+		if !l.HasFile() {
+			g.once(topology.Fatal, a, l.Number, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
+		}
 	}
-	return -1
 }
 
 // saying is a finding that is made once, however many nodes it is about.
 type saying struct {
-	fatal  bool
-	line   int
-	reason string
+	severity topology.Severity
+	line     int
+	reason   string
 }
 
+// toSlurm is what to do about a finding that is not judged.
+const toSlurm = "check it with Slurm itself"
+
 // once adds a finding about nodes unless one of its line and reason is there.
-func (j *gresJudge) once(fatal bool, a *nodeGroup, r *gresRecord, reason, remedy, message string) {
-	if j.said[saying{fatal, r.Number, reason}] {
+func (g *gresFile) once(severity topology.Severity, a *nodeGroup, line int, reason, remedy, message string) {
+	if g.said[saying{severity, line, reason}] {
 		return
 	}
-	j.said[saying{fatal, r.Number, reason}] = true
+	g.said[saying{severity, line, reason}] = true
 	if a.own {
 		message += " (node " + a.first + ")"
 	}
-	if fatal {
-		j.Fatal(r.Number, reason, remedy, "%s", message)
-	} else {
-		j.Warn(r.Number, reason, remedy, "%s", message)
-	}
-}
-
-// detection returns how nodes look for devices. slurmd does not start with two ways.
-func (j *gresJudge) detection(a *nodeGroup) string {
-	own := ""
-	for _, r := range a.lines {
-		way := r.values["autodetect"]
-		if own != "" && way != "" && own != way {
-			j.once(true, a, r, "AutoDetectTwice", "leave one of them", "AutoDetect differs from AutoDetect="+own+" of an earlier line: slurmd does not start")
-		}
-		if way != ignoredWay {
-			own = cmp.Or(own, way)
-		}
-	}
-	return cmp.Or(own, j.auto)
+	g.Add(severity, line, reason, remedy, "%s", message)
 }
 
 // lintFlagsTogether reports Flags that differ from the line before. A line without Flags
 // inherits the Flags of the line before. A first line without Flags sets all variables.
-func (j *gresJudge) lintFlagsTogether(a *nodeGroup, gpus []*gresRecord) {
+func (g *gresFile) lintFlagsTogether(a *nodeGroup, gpus []gres.Line) {
 	last := ""
-	for _, r := range gpus {
-		if r.flags != "" && last != "" && r.flags != last {
-			j.once(true, a, r, "FlagsDiffer", "give all lines of gpus the same Flags, or only the first", "Flags="+r.flags+" differs from an earlier line for gpu: slurmd does not start")
+	for _, l := range gpus {
+		flags := strings.Join(l.Flags, ",")
+		if flags != "" && last != "" && flags != last {
+			g.once(topology.Fatal, a, l.Number, "FlagsDiffer", "give all lines of gpus the same Flags, or only the first", "Flags="+flags+" differs from an earlier line for gpu: slurmd does not start")
 		}
-		if r.flags != "" || last == "" {
-			last = cmp.Or(r.flags, "all variables")
+		if flags != "" || last == "" {
+			last = cmp.Or(flags, "all variables")
 		}
 	}
 }
 
-// lintMixed reports lines that do not go together.
-func (j *gresJudge) lintMixed(a *nodeGroup, gpus []*gresRecord) {
-	for i, r := range gpus {
-		switch first := gpus[0]; {
-		case r.hasFile() != first.hasFile():
-			j.once(true, a, r, "MixedFile", "give every line a File, or none", "some lines for gpu have File and others do not")
-		case r.has("type") != first.has("type"):
-			j.once(true, a, r, "MixedType", "give every line a Type, or none", "some lines for gpu have Type and others do not")
-		case i > 0 && !r.hasFile() && !r.has("type"):
-			j.once(true, a, r, "DuplicateRecord", "join the counts on one line", "a second line for gpu without File and Type")
+// lintMixed reports lines that do not go together, and whether they are not judged.
+func (g *gresFile) lintMixed(a *nodeGroup, gpus []gres.Line) (odd bool) {
+	for i, l := range gpus {
+		first := &gpus[0]
+		switch {
+		case l.HasFile() != first.HasFile() || (l.Type != "") != (first.Type != ""):
+			g.once(topology.Unknown, a, l.Number, syntax.ReasonNotJudged, "give every line for gpu a File and a Type, or none", "some lines for gpu have File or Type and others do not")
+			return true
+		case i > 0 && !l.HasFile() && l.Type == "":
+			g.once(topology.Fatal, a, l.Number, "DuplicateRecord", "join the counts on one line", "a second line for gpu without File and Type")
 		}
 	}
+	return false
 }
 
 // lintDevices reports a device file that slurmd would take twice. slurmd takes as many
 // devices as slurm.conf has.
-func (j *gresJudge) lintDevices(a *nodeGroup, gpus []*gresRecord) {
+func (g *gresFile) lintDevices(a *nodeGroup, gpus []gres.Line) {
 	place, taken := uint64(0), uint64(math.MaxUint64)
-	if j.Nodes != nil {
+	if g.Nodes != nil {
 		taken = 0
 		if a.conf != nil {
-			for _, c := range a.conf.GPUs {
-				taken += c.Count
-			}
+			taken = gres.Total(a.conf.Gres.GPUs)
 		}
 	}
 	devices := map[string]bool{}
-	for _, r := range gpus {
+	for _, l := range gpus {
 		at := place
-		_ = hostlist.Walk(r.values["file"], func(name []byte) { // lintFiles said what is wrong with the list
-			switch twice := devices[string(name)]; {
+		for _, name := range l.Files {
+			switch twice := devices[name]; {
 			case twice && at < taken:
-				j.once(true, a, r, "DuplicateDevice", "list each device once for a node", string(name)+" is given twice, slurmd does not start with both")
+				g.once(topology.Fatal, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd does not start with both")
 			case twice:
-				j.once(false, a, r, "DuplicateDevice", "list each device once for a node", string(name)+" is given twice, slurmd takes one of them")
+				g.once(topology.Warning, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd takes one of them")
 			}
-			devices[string(name)] = true
+			devices[name] = true
 			at++
-		})
-		place += r.count
+		}
+		place += max(1, l.Devices())
+	}
+}
+
+// lintShared judges the parts of GPUs that jobs share.
+func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
+	if a.conf == nil {
+		return
+	}
+	for name, have := range lines {
+		if want := a.conf.Gres.Others[name]; have.Count < want {
+			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, name, have.Count, want)
+		}
+	}
+}
+
+// lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
+// slurm.conf does not say which nodes have GPUs, and jobs get none.
+func (g *gresFile) lintForAll() {
+	if !g.isType(gpuName) {
+		return
+	}
+	if at := slices.IndexFunc(g.lines, gresLine.givesGPUs); g.uncounted && at >= 0 && !g.lines[at].forNone {
+		g.Warn(g.lines[at].Number, reasonMoreGPUs, "write such as Gres=gpu:8 on the lines NodeName of slurm.conf", "no node of slurm.conf has gpus in Gres=: no job gets GPUs")
+		return
+	}
+	var with, without []string
+	for name, n := range g.Nodes {
+		if len(n.Gres.GPUs) > 0 {
+			with = append(with, name)
+		} else {
+			without = append(without, name)
+		}
+	}
+	if len(with) == 0 || len(without) == 0 {
+		return
+	}
+	for _, index := range g.all {
+		l := &g.lines[index]
+		if r := gres.Listed([]gres.Line{l.Line}); !l.odd && !r.SuitsNode(gres.Registration{}) && len(r.GPUs) > 0 {
+			g.Warn(l.Number, ReasonForAll, "write NodeName="+hostlist.Compress(with), "the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of %s waits 20 seconds for %s and does not start",
+				hostlist.Shorten(hostlist.Compress(without)), r.GPUs[0].Device)
+			return
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -31,16 +30,27 @@ type File struct {
 	Included *syntax.Included
 }
 
+// Reach is for whom a source speaks. That something is absent is judged only by a source that would have it.
+type Reach int
+
+// The reaches of files.
+const (
+	// MayGrow: there may be other files beside these.
+	MayGrow Reach = iota
+	// ThisHost: what is not among the files is not on slurmctld's host. Other hosts may have files of their own.
+	ThisHost
+	// AllHosts: every host has these files and no others, because slurmctld sends them (enable_configless).
+	AllHosts
+)
+
 // Options is what Lint knows beside the files.
 type Options struct {
 	// Release of Slurm that will load the files. 0 is the latest.
 	Release slurmconf.Release
-	// DropsBlockSizes says that the patch level of the release is one that leaves wrong
-	// block_sizes of topology.yaml out; see slurmconf.DropsBlockSizes.
-	DropsBlockSizes bool
-	// Whole says that there are no other files beside slurm.conf: a file that is not among
-	// them is absent.
-	Whole bool
+	// GRES says that the GRES of slurm.conf's nodes are judged although there is no gres.conf.
+	GRES bool
+	// Files is the reach of the files.
+	Files Reach
 	// Plugin that slurm.conf names. If it is empty and slurm.conf is not known, the first
 	// line of topology.conf decides.
 	Plugin Plugin
@@ -56,6 +66,9 @@ type Options struct {
 	// they are not known.
 	SlurmConf string
 	Settings  map[string]Setting
+	// Words are the keys of the lines NodeName and PartitionName, by the line's own key and their own in lower case,
+	// at the first line that has them.
+	Words map[string]map[string]Setting
 	// GresTypes are slurm.conf's. If it is nil, every name in gres.conf is one. If it is
 	// empty, Slurm does not open gres.conf.
 	GresTypes []string
@@ -72,10 +85,13 @@ type Node struct {
 	// Sockets, CoresPerSocket and ThreadsPerCore are 1 or more, as slurmctld reads
 	// the line. Sockets are the sockets of all boards.
 	Sockets, CoresPerSocket, ThreadsPerCore int
-	// GPUs are the gpus that Gres= counts, in its order.
-	GPUs []gres.GPUCount
+	// Gres is what Gres= counts.
+	Gres gres.Counts
 	// Cloud says that State is CLOUD: slurmctld reads the node's lines of gres.conf itself.
 	Cloud bool
+	// File and Line are the place of the line NodeName.
+	File string
+	Line int
 }
 
 // Cores is how many cores the node has. Hyperthreads do not count.
@@ -86,10 +102,12 @@ const ReasonForAll = "GresForAll"
 
 // Reasons that several files of this package use.
 const (
-	reasonHostlist  = "BrokenHostlist"
-	reasonUnknown   = "UnknownNode"
-	reasonNotRead   = "NotRead"
-	reasonNotSocket = "CoresNotSocket"
+	reasonHostlist    = syntax.ReasonHostlist
+	reasonUnknown     = "UnknownNode"
+	reasonNotRead     = "NotRead"
+	reasonNotSocket   = "CoresNotSocket"
+	reasonAutoDetect  = "AutoDetect"
+	reasonUnknownGres = "UnknownGres"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
@@ -101,14 +119,15 @@ const (
 func Lint(files []File, o Options) []topology.Finding {
 	l := newLinter(o)
 	l.yaml = l.Release.YAML() && slices.ContainsFunc(files, isYAML)
-	findings := l.lintPlugin()
+	findings := append(l.lintWords(), l.lintPlugin()...)
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)
 	}
-	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Whole && l.kind != "" && l.kind != topology.KindFlat {
+	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Files >= ThisHost && l.kind != "" && l.kind != topology.KindFlat {
 		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
 			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
 	}
+	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
 	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
 	return append(findings, lintRank(&l.Options, l.topologies)...)
@@ -125,9 +144,11 @@ func (l *linter) lintPlugin() []topology.Finding {
 	if known {
 		return nil
 	}
-	return []topology.Finding{{Subject: l.setting("topologyplugin").subject(), Severity: topology.Fatal, Reason: "UnknownPlugin",
-		Message: fmt.Sprintf("Slurm %s has no TopologyPlugin %q, in upper and lower case as written, and does not start", l.Release, hostlist.Shorten(string(l.Plugin))),
-		Remedy:  "write topology/block or topology/tree, or take the key out if there is no topology.conf"}}
+	s := l.setting("topologyplugin")
+	l.Findings = syntax.Findings{}
+	s.Key = "TopologyPlugin"
+	l.unknownPlugin(s, string(l.Plugin), "write topology/block or topology/tree, or take the key out if there is no topology.conf")
+	return l.All
 }
 
 // setting returns a key of slurm.conf, or the first line of slurm.conf.
@@ -140,7 +161,7 @@ func (o *Options) setting(key string) Setting {
 
 // lintFile judges one of the files.
 func (l *linter) lintFile(f File, files []File) []topology.Finding {
-	l.Findings = slurmconf.Findings{File: f.Name}
+	l.Findings = syntax.Findings{File: f.Name}
 	if !isYAML(f) {
 		if f.Included == nil {
 			f.Data, f.Included = syntax.Join(f.Name, f.Data, nil)
@@ -182,7 +203,7 @@ func isTopology(f File) bool { return !isGres(f) && !isCgroup(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
-	slurmconf.Findings
+	syntax.Findings
 	Options
 	known map[string]int32 // node -> its number
 	open  bool             // every node is known, and gets a number when it is first named
@@ -194,21 +215,27 @@ type linter struct {
 	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
-	// gpus says that nodes have GPUs, by slurm.conf or gres.conf.
-	gpus bool
+	// members are the nodes of the topologies that are judged.
+	members map[*slurmconf.Section]*membership
+	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
+	// gpus, because of GresTypes.
+	gpus, unread bool
 }
 
 func newLinter(o Options) *linter {
-	l := &linter{Options: o}
+	l := &linter{Options: o, members: map[*slurmconf.Section]*membership{}}
 	if l.Release == 0 {
 		l.Release = slurmconf.Latest
+	}
+	if l.Files == ThisHost && strings.Contains(strings.ToLower(l.Settings["slurmctldparameters"].Value), "enable_configless") {
+		l.Files = AllHosts
 	}
 	l.known, l.open = make(map[string]int32, max(64, len(o.KnownNodes))), o.KnownNodes == nil
 	for i, n := range o.KnownNodes {
 		l.known[n] = int32(i)
 	}
 	for _, n := range o.Nodes {
-		l.gpus = l.gpus || len(n.GPUs) > 0
+		l.gpus = l.gpus || len(n.Gres.GPUs) > 0
 	}
 	l.placed = map[string]bool{}
 	for _, t := range o.NodeTopologies {
@@ -269,5 +296,5 @@ func (l *linter) lintConf(f File) {
 	s, found := slurmconf.ReadConf(f.Name, f.Data, l.kind)
 	l.All = append(l.All, found...)
 	l.topologies = []slurmconf.Section{s}
-	l.lintSection(&s)
+	l.lintSection(&l.topologies[0])
 }

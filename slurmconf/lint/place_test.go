@@ -53,28 +53,46 @@ func TestNodeTopologies(t *testing.T) {
 	}
 }
 
-// TestPlacedNodesAreSomewhere has nodes in no block of the file. slurm.conf places some of
-// these nodes.
-func TestPlacedNodesAreSomewhere(t *testing.T) {
-	for conf, want := range map[string]string{
-		"NodeName=n[001-004]\nNodeName=x[1-2]\n":                        "2 nodes are in no block: x[1-2]",
-		"NodeName=n[001-004]\nNodeName=x1 Topology=nvl:b1\n":            "",
-		"NodeName=n[001-004] Topology=nvl:b2\nNodeName=x[1-2]\n":        "2 nodes are in no block: x[1-2]",
-		"NodeName=n[001-004]\nNodeName=x1 Topology=\"\"\nNodeName=y1\n": "2 nodes are in no block: x1,y1",
+// TestNodesNowhere judges partitions with nodes that their topology lacks.
+func TestNodesNowhere(t *testing.T) {
+	const blocks = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n      - {block: b2, nodes: 'n[3-4]'}\n"
+	const tree = "- topology: fabric\n  cluster_default: false\n  tree:\n    switches:\n      - {switch: l1, nodes: 'n[1-4]'}\n      - {switch: l2, nodes: 'h[1-4]'}\n      - {switch: s, children: 'l[1-2]'}\n"
+	const skeleton = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n"
+	const nodes = "NodeName=n[1-4]\nNodeName=h[1-4]\nNodeName=cpu[1-2]\n"
+	const one = ": a job of several nodes runs there only if it asks for such nodes alone: "
+	const own = "; give them a partition of their own"
+	for name, tt := range map[string]struct{ yaml, conf, want string }{
+		"all have places":                     {blocks, nodes + "PartitionName=nvl Nodes=n[1-4]\n", ""},
+		"one partition":                       {blocks, nodes + "PartitionName=main Nodes=ALL\n", "partition main uses topology nvl, which lacks 6 of its 10 nodes" + one + "cpu[1-2],h[1-4]" + own},
+		"all have partitions of their own":    {blocks, nodes + "PartitionName=main Nodes=ALL\nPartitionName=h Nodes=h[1-4]\nPartitionName=cpu Nodes=cpu[1-2]\n", ""},
+		"one kind has none":                   {blocks, nodes + "PartitionName=main Nodes=ALL\nPartitionName=h Nodes=h[1-4]\n", "partition main uses topology nvl, which lacks 2 of its 10 nodes" + one + "cpu[1-2]" + own},
+		"another topology has them":           {blocks + tree, nodes + "PartitionName=main Nodes=n[1-4],h[1-4]\n", "partition main uses topology nvl, which lacks 4 of its 8 nodes" + one + "h[1-4]; give them a partition of their own, such as PartitionName=fabric Topology=fabric Nodes=h[1-4]"},
+		"a partition that does not name it":   {blocks + tree, nodes + "PartitionName=h Nodes=h[1-4]\n", "partition h has no node of topology nvl: Slurm does not see which of its nodes are near, as topology fabric says; write Topology=fabric on the line PartitionName=h"},
+		"a partition that names it":           {blocks + tree, nodes + "PartitionName=gpu Nodes=n[1-4],h[1-4] Topology=fabric\nPartitionName=main Nodes=ALL\nPartitionName=cpu Nodes=cpu1\n", "partition main uses topology nvl, which lacks 1 of its 10 nodes" + one + "cpu2" + own},
+		"a topology that lacks them, named":   {blocks, nodes + "PartitionName=main Nodes=n[1-4],h1 Topology=nvl\nPartitionName=h Nodes=h[1-4]\n", "partition main uses topology nvl, which lacks 1 of its 5 nodes" + one + "h1" + own},
+		"a tree that has none of them":        {strings.NewReplacer("true", "false", "false", "true").Replace(blocks + tree), nodes + "PartitionName=cpu Nodes=cpu[1-2]\n", "partition cpu uses topology fabric, which lacks 2 of its 2 nodes: Slurm refuses jobs of more than one node there: cpu[1-2]; put them below a switch"},
+		"places in slurm.conf":                {blocks, "NodeName=n[1-4]\nNodeName=x1 Topology=nvl:b1\nPartitionName=main Nodes=ALL\n", ""},
+		"no place in slurm.conf":              {blocks, "NodeName=n[1-4]\nNodeName=x1 Topology=\"\"\nPartitionName=main Nodes=ALL\n", "partition main uses topology nvl, which lacks 1 of its 5 nodes" + one + "x1" + own},
+		"nodes that name their places":        {skeleton, "MaxNodeCount=8\nPartitionName=main Nodes=ALL\n", ""},
+		"a set of nodes":                      {blocks, nodes + "NodeSet=dyn Feature=x\nPartitionName=main Nodes=dyn\n", ""},
+		"nodes that scontrol create makes":    {blocks, "MaxNodeCount=8\nNodeName=n[1-2]\nPartitionName=main Nodes=ALL\n", ""},
+		"nodes that slurm.conf does not have": {blocks, "NodeName=n[1-2]\nPartitionName=main Nodes=ALL\n", "block b2 has nodes that are not in slurm.conf: n[3-4]; add the nodes to slurm.conf, or take them out"},
 	} {
-		parsed, err := slurmctld.ParseConf("slurm.conf", []byte(conf), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, f := range lint.Lint([]lint.File{{Name: "topology.yaml", Data: []byte(placesYAML)}}, parsed.Options(0)) {
-			if f.Reason == "NodesNowhere" && strings.Contains(f.Message, "in no block") {
-				got += f.Message
+		t.Run(name, func(t *testing.T) {
+			parsed, err := slurmctld.ParseConf("slurm.conf", []byte(tt.conf), nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", conf, got, want)
-		}
+			var got []string
+			for _, f := range lint.Lint([]lint.File{{Name: "topology.yaml", Data: []byte(tt.yaml)}}, parsed.Options(0)) {
+				if f.Reason == "NodesNowhere" || f.Reason == "UnknownNode" {
+					got = append(got, f.Message+"; "+f.Remedy)
+				}
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, "\n")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

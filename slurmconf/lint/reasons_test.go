@@ -21,7 +21,7 @@ func TestReasonsNameEveryRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = append(files, "../section.go", "../syntax/include.go", "../readconf.go", "../readyaml.go")
+	files = append(files, "../section.go", "../syntax/include.go", "../syntax/findings.go", "../gres/parse.go", "../readconf.go", "../readyaml.go", "../fit/site.go")
 	reason := regexp.MustCompile(`(?:(?i:reason)\w* *:?= |Reason: |(?:Fatal|Warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|reason, message :?= "(\w+)"`)
 	var words []string
 	for _, f := range files {

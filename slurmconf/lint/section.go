@@ -6,16 +6,22 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // lintSection applies the rules of the topology's kind.
 func (l *linter) lintSection(s *slurmconf.Section) {
 	switch s.Kind {
-	case "block":
-		l.lintBlocks(s)
-	case "tree":
-		l.lintTree(s)
-	case "ring", "torus3d":
+	case topology.KindBlock, topology.KindTree:
+		m := &membership{owner: make([]int32, len(l.known))}
+		l.members[s] = m
+		if s.Kind == topology.KindBlock {
+			l.lintBlocks(s, m)
+		} else {
+			l.lintTree(s, m)
+		}
+	case topology.KindFlat, "": // its reader says what is wrong
+	default:
 		if !s.YAML { // which its reader says
 			return
 		}
@@ -68,38 +74,14 @@ func (l *linter) lintDuplicates(s *slurmconf.Section, what string) map[string]in
 	return index
 }
 
-// membership finds nodes that are in two units or in none.
+// membership is which nodes a topology has.
 type membership struct {
 	owner  []int32 // by node number: 1 + index of the unit that has the node
-	absent int     // known nodes that no unit has
 	partly bool    // some nodes of units are not judged
 }
 
-func (l *linter) newMembership() *membership {
-	m := &membership{owner: make([]int32, len(l.known))}
-	if !l.open {
-		m.absent = len(l.known)
-	}
-	return m
-}
-
-// lintAbsent warns of known nodes that no unit has. where says it for people, such as
-// "in no block".
-func (l *linter) lintAbsent(m *membership, line int, where, remedy string) {
-	if m.absent == 0 || m.partly {
-		return
-	}
-	var names []string
-	for n, i := range l.known {
-		if m.owner[i] == 0 && !l.placed[n] {
-			names = append(names, n)
-		}
-	}
-	if len(names) == 0 {
-		return
-	}
-	l.Warn(line, "NodesNowhere", remedy, "%d nodes are %s: %s", len(names), where, hostlist.Shorten(hostlist.Compress(names)))
-}
+// has reports whether a unit has the node of a number.
+func (m *membership) has(n int32) bool { return int(n) < len(m.owner) && m.owner[n] != 0 }
 
 // lintUnit reports what is wrong with a unit's nodes, and counts them. judged is false
 // if nobody looked into the list.
@@ -118,14 +100,11 @@ func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int, what strin
 		}
 		old := m.owner[n]
 		m.owner[n] = mark
-		switch {
-		case old == 0 && !l.open:
-			m.absent--
-		case old != 0 && old != mark:
-			shared, other = append(shared, string(name)), old-1
+		if old == mark {
+			return
 		}
-		if old != mark {
-			count++
+		if count++; old != 0 {
+			shared, other = append(shared, string(name)), old-1
 		}
 	})
 	switch {
@@ -137,7 +116,7 @@ func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int, what strin
 	case u.HasNodes && count == 0 && len(unknown) == 0:
 		l.Warn(u.Line, "EmptyNodes", "leave the key out of a placeholder", "%s %s has an empty list of nodes", what, u.Name)
 	}
-	if len(unknown) > 0 {
+	if len(unknown) > 0 && !l.grows() {
 		l.Warn(u.Line, reasonUnknown, "add the nodes to slurm.conf, or take them out", "%s %s has nodes that are not in slurm.conf: %s", what, u.Name, hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 	if len(shared) > 0 {

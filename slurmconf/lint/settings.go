@@ -21,10 +21,10 @@ type Hook struct {
 	OneDomain bool
 }
 
-// Setting is the value of a key of slurm.conf that stands by itself, and its place.
+// Setting is a key of slurm.conf as it is written, its value and its place.
 type Setting struct {
-	Value, File string
-	Line        int
+	Key, Value, File string
+	Line             int
 }
 
 func (s Setting) subject() topology.Subject { return topology.Subject{File: s.File, Line: s.Line} }
@@ -91,10 +91,8 @@ var allocFlags = []string{"alloc", "contain", "nohold", "forcerequeueonfail", "r
 // lintBatchStart judges how long slurmctld waits for a batch job to start. It counts if
 // the Prolog runs only at that time.
 func (l *hookLinter) lintBatchStart() {
-	for flag := range strings.SplitSeq(strings.ToLower(l.settings["prologflags"].Value), ",") {
-		if slices.Contains(allocFlags, strings.TrimSpace(flag)) {
-			return
-		}
+	if slices.ContainsFunc(words(l.settings["prologflags"]), func(flag string) bool { return slices.Contains(allocFlags, flag) }) {
+		return
 	}
 	s, set := l.settings["batchstarttimeout"]
 	limit, known, by := batchStartTimeout, true, " by default"

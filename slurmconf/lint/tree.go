@@ -27,13 +27,12 @@ const (
 )
 
 // lintTree applies the rules of topology/tree.
-func (l *linter) lintTree(s *slurmconf.Section) {
+func (l *linter) lintTree(s *slurmconf.Section, m *membership) {
 	if len(s.Units) == 0 {
 		l.noUnits(s, "switch")
 		return
 	}
 	index := l.lintDuplicates(s, "switch")
-	m := l.newMembership()
 	parents := make([]int, len(s.Units))
 	children := make([][]int, len(s.Units))
 	nodes := 0 // below the switches; an empty leaf counts as one
@@ -63,7 +62,6 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 		l.lintTreeSize(s, children, nodes)
 		l.lintRoots(s, children, parents, counts)
 	}
-	l.lintAbsent(m, s.Units[0].Line, "below no switch", "put them below a switch")
 }
 
 // lintChildren checks one switch's list and returns the children's indices.

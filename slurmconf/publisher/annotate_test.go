@@ -64,14 +64,13 @@ func TestKnownUnitsDoNotWait(t *testing.T) {
 	})
 }
 
-// TestPublishInterval has nodes of published racks leave and join for half an hour, then one
+// TestSpacing has nodes of published racks leave and join for half an hour, then one
 // that moves and a rack that is new.
-func TestPublishInterval(t *testing.T) {
+func TestSpacing(t *testing.T) {
 	absent := lastRack(0)
 	without := racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...)
 	store := newMemory(racks(t, absent...))
-	every := Duration{Duration: 5 * time.Minute}
-	inBubble(t, store, complete(t, Publication{PublishInterval: every, RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
+	inBubble(t, store, spacedBy(5*time.Minute, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}})), func() {
 		store.pass(time.Hour)
 		before := store.saves
 		for i := range 60 {

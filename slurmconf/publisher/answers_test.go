@@ -358,7 +358,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 	one := has("format: conf") || has("24.11") // topology: then racks are compared with the sizes that they have had
 	racks := len(sizes) > 0 || has("blocksBy: leaf")
 	unset := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf")
-	several := severalSizes(sizes, has("minBlockNodes: 1"), one)
+	several := severalSizes(sizes, one)
 	products := !has("fabrics: separate") && tops.groups() > 1
 	for tag, holds := range map[string]bool{
 		tagOldBlocks:     has("24.11") && racks && !has("topology: tree"),
@@ -495,10 +495,10 @@ func (s sets) groups() int {
 
 // severalSizes reports whether racks are of several size classes: some have less than two thirds of the nodes of the
 // largest. Unless strict, one rack below half of the median may just not be up yet.
-func severalSizes(racks sets, single, strict bool) bool {
+func severalSizes(racks sets, strict bool) bool {
 	var sizes []int
 	for _, nodes := range racks {
-		if single || len(nodes) > 1 {
+		if len(nodes) > 1 {
 			sizes = append(sizes, len(nodes))
 		}
 	}

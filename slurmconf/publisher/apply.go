@@ -39,7 +39,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return l.alsoHeld(ctx, in, made, outcome{stored: mem, waits: []plandoc.Wait{first}}, act.held, now)
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
-		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
+		later := plandoc.Wait{Key: spacing, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
 		l.At(act.until)
 		return l.alsoHeld(ctx, in, made, outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}}, act.held, now)
 	case hold:

@@ -99,7 +99,7 @@ func holdAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now t
 		held.Reason, held.Message = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
 	case big != "":
 		held.Reason, held.Message = "BigChange", big
-		next = s.doc.Until(now, p.HoldWindow.Duration)
+		next = s.doc.Until(now)
 	default:
 		return nil, next
 	}

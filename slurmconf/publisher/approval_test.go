@@ -49,8 +49,8 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 // TestApprovedDoesNotWait approves a change within the time between two publications.
 func TestApprovedDoesNotWait(t *testing.T) {
 	store := newMemory(racks(t))
-	pub := Publication{RemoveAfter: Duration{Duration: time.Second}, PublishInterval: Duration{Duration: time.Hour}}
-	inBubble(t, store, complete(t, pub), func() {
+	pub := Publication{RemoveAfter: Duration{Duration: time.Second}}
+	inBubble(t, store, spacedBy(time.Hour, complete(t, pub)), func() {
 		store.pass(time.Minute)
 		store.change(racksWithout(t, 20))
 		store.pass(time.Minute)

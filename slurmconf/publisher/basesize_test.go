@@ -94,10 +94,7 @@ func TestNewBaseIsHeld(t *testing.T) {
 					t.Errorf("problems %+v", d.Current.Plan.Problems)
 				}
 				cluster := complete(t, pub)[0]
-				prev, err := ReadPlan(cluster, &d.Current.Plan)
-				if err != nil {
-					t.Fatal(err)
-				}
+				prev := ReadPlan(cluster, &d.Current.Plan)
 				if made := makeOf(t, cluster, cluster.Rules.Gather(siteOf(more...)), prev); made.Plan.BaseBlockSize() != 6 {
 					t.Errorf("a command makes %+v", made)
 				}

@@ -82,7 +82,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	switch {
 	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: kept.wanted}
-	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
+	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.Times.Confirm)):
 		held.why = mem.doc.Held // an earlier publisher may have waited long enough: its holds stay until this one knows
 	}
 	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, made.Plan, placed.found.Unsited, now); why != "" {

@@ -374,8 +374,8 @@ func TestHeldRootsStayApart(t *testing.T) {
 // TestHoldIsSaidAtOnce has a node join when a split is held, within the time between two publications.
 func TestHoldIsSaidAtOnce(t *testing.T) {
 	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 3}, rackOf{"a", 3, 4}))
-	pub := Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), PublishInterval: Duration{Duration: time.Hour}}
-	inBubble(t, store, complete(t, pub), func() {
+	pub := Publication{Topology: "block", Fabrics: "separate", Annotate: new(false)}
+	inBubble(t, store, spacedBy(time.Hour, complete(t, pub)), func() {
 		store.pass(time.Minute)
 		store.change(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 4}, rackOf{"b", 3, 4}))
 		store.pass(20 * time.Minute)

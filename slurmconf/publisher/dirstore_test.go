@@ -35,7 +35,7 @@ type dirRig struct {
 func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	t.Helper()
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{SettleTime: Duration{Duration: 150 * time.Millisecond}, ConfirmTime: Duration{Duration: 150 * time.Millisecond}, LoadTimeout: ms, RemoveAfter: ms})
+	pubs := confirmAfter(150*time.Millisecond, complete(t, Publication{SettleTime: Duration{Duration: 150 * time.Millisecond}, LoadTimeout: ms, RemoveAfter: ms}))
 	r := &dirRig{t: t, dir: t.TempDir(), pub: pubs[0]}
 	r.store = dir.New(r.dir)
 	r.store.Rescan = 20 * time.Millisecond

@@ -34,7 +34,7 @@ type gathered struct {
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
 	// later, because settings were changed.
 	gone, lost leavers
-	// recent are the nodes that moved within HoldWindow, and running is what Slurm has said of jobs.
+	// recent are the nodes that moved in the last hour, and running is what Slurm has said of jobs.
 	recent  map[string]bool
 	running running
 	// missing are nodes that are gone and stay for a while. missingSince says by name since when, if that is
@@ -76,14 +76,14 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	if a.pub.Release.DynamicTopology() {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(&g), a.pub.LoadTimeout.Duration, now)
 	}
-	g.recent, _ = mem.doc.Recent(now, a.pub.HoldWindow.Duration)
+	g.recent, _ = mem.doc.Recent(now)
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
 	g.ofFabrics = a.pub.FabricSite(g.prev.Plan, g.fabricSince).Judge(g.Facts, g.UnnamedFacts)
 	// Gather again when the stored plan is to know more missing names, when a node or a unit has been missing for long
 	// enough, or when a fabric counts as not ready.
-	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration)} {
+	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now)} {
 		a.timer.At(at)
 	}
 	return &g

@@ -21,7 +21,7 @@ import (
 // would give, or if only labels are known. The GPUs of all other nodes are listed, by name unless all
 // nodes of this Slurm are known to have these GPUs.
 func linesByAnnotation(plan *plandoc.Plan, p *publication.Cluster, g *gathered) {
-	byNode, _ := gres.ByNode(plan.Devices, nil) // lines that were made have names that can be read
+	byNode := gres.ByNode(plan.Devices, nil)
 	if prev := &g.prev.stored; len(byNode) == 0 && prev.Detect == "" && len(prev.Gres) == 0 {
 		return
 	}
@@ -168,7 +168,7 @@ func (l *annotatedLines) listAhead() {
 		}
 	}
 	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
-	expected, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
+	expected := gres.ByNode(lines, nil)
 	undetected := l.options.Undetected(l.Expected)
 	for name, own := range expected {
 		if l.byNode[name] == nil && (l.way == "" || undetected[name] != "") {

@@ -55,7 +55,7 @@ func (c *change) compare(next *plandoc.Plan) {
 }
 
 // tooBig says why people should look at the change first. It returns "" if nobody needs to. Nodes
-// that doc remembers of the last HoldWindow count too.
+// that doc remembers of the last hour count too.
 func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
 	if c.old == nil {
 		return ""
@@ -70,7 +70,7 @@ func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.
 // tooMany says that more nodes change than may at once, and why. It returns "" if they are not too
 // many.
 func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what, why string) {
-	places, devices := doc.Recent(now, p.HoldWindow.Duration)
+	places, devices := doc.Recent(now)
 	nodes := slices.DeleteFunc(slices.Clone(c.moved), func(n string) bool { return slices.Contains(c.follows, n) })
 	published := c.published()
 	if all, rest := c.bySettings(nodes, published); !allowed(p, len(all), len(published)) {
@@ -87,7 +87,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), joinReasons(c.named(), gone.why(rest))
 	}
 	of := len(c.old.Places())
-	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
+	if n, and := together(nodes, places); !allowed(p, n, of) {
 		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), joinReasons(c.gone.why(nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
@@ -101,8 +101,8 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 	if c.sameGres {
 		return "", ""
 	}
-	listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
-	if n, and := together(c.redone, devices, p.HoldWindow.Duration); !allowed(p, n, len(listed)) {
+	listed := gres.ByNode(c.old.Devices, nil)
+	if n, and := together(c.redone, devices); !allowed(p, n, len(listed)) {
 		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), joinReasons(c.gone.why(c.redone))
 	}
 	return "", ""
@@ -115,7 +115,7 @@ func (c *change) published() map[string]bool {
 		out[name] = true
 	}
 	if len(out) == 0 {
-		listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
+		listed := gres.ByNode(c.old.Devices, nil)
 		for name := range listed {
 			out[name] = true
 		}
@@ -167,17 +167,17 @@ func joinReasons(reasons ...string) string {
 
 // remember notes in doc which nodes change. An approval ends what was counted. Nodes that
 // are gone are not noted.
-func (c *change) remember(doc *plandoc.Document, window time.Duration, approved bool, now time.Time) {
+func (c *change) remember(doc *plandoc.Document, approved bool, now time.Time) {
 	if approved || c.old == nil {
 		doc.Moves = nil
 		return
 	}
-	doc.Remember(now.UTC().Truncate(time.Second), window, c.moved, c.redone)
+	doc.Remember(now.UTC().Truncate(time.Second), c.moved, c.redone)
 }
 
 // together counts the nodes that change now or changed before, within the window. If none
 // changes now, none counts.
-func together(now []string, before map[string]bool, window time.Duration) (n int, and string) {
+func together(now []string, before map[string]bool) (n int, and string) {
 	if len(now) == 0 {
 		return 0, ""
 	}
@@ -188,26 +188,9 @@ func together(now []string, before map[string]bool, window time.Duration) (n int
 		}
 	}
 	if n += len(before); n > len(now) {
-		and = fmt.Sprintf(", with %d that did within the last %s (holdWindow)", n-len(now), inWords(window))
+		and = fmt.Sprintf(", with %d that did within the last hour", n-len(now))
 	}
 	return n, and
-}
-
-// inWords says a time in the largest unit of which it is a whole number, such as 90 minutes. One unit
-// has no number: hour.
-func inWords(d time.Duration) string {
-	for _, unit := range []struct {
-		time.Duration
-		name string
-	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if d == unit.Duration {
-			return unit.name
-		}
-		if d%unit.Duration == 0 {
-			return fmt.Sprintf("%d %ss", d/unit.Duration, unit.name)
-		}
-	}
-	return d.String()
 }
 
 // allowed reports whether so many nodes may change at once. One node may always change.

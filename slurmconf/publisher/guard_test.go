@@ -126,7 +126,7 @@ func TestTooBig(t *testing.T) {
 			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
 		{name: "nodes leave for several reasons, and one moves", change: between(oneBlock(twenty()), planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"), nil, nil, change{gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}),
 			want: "6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
-		{name: "others left before", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{}), before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
+		{name: "others left before", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{}), before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour, more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{gone: leave(nodeGone, "n06", "n07")}), before: five},
 		{name: "the same moved before", change: between(oneBlock(twenty()), planned(twenty(five[:3]...), five[:3]...), nil, nil, change{}), before: five[:3]},
 		{name: "one node may always move", change: between(oneBlock(twenty()), planned(twenty("n01"), "n01"), nil, nil, change{}), pub: Publication{MaxChange: new(0.0)}},
@@ -159,19 +159,11 @@ func TestTooBig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
-			doc.Remember(now.Add(-30*time.Minute), time.Hour, tt.before, nil)
+			doc.Remember(now.Add(-30*time.Minute), tt.before, nil)
 			if got := tt.change.tooBig(complete(t, tt.pub)[0], doc, now); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestInWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{time.Hour: "hour", 2 * time.Hour: "2 hours", 90 * time.Minute: "90 minutes", time.Minute: "minute", 90 * time.Second: "90 seconds", 1500 * time.Millisecond: "1.5s"} {
-		if got := inWords(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
 	}
 }
 
@@ -202,7 +194,7 @@ func TestRemember(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
 			doc.Moves = []plandoc.Step{before}
-			tt.change.remember(doc, time.Hour, tt.approved, now)
+			tt.change.remember(doc, tt.approved, now)
 			if diff := cmp.Diff(tt.want, doc.Moves); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -230,7 +222,7 @@ func TestSmallStepsCountTogether(t *testing.T) {
 		}
 		store.change(racksMoved(t, 16))
 		store.pass(5 * time.Minute)
-		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within the last hour (holdWindow), more than 20 %"
+		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within the last hour, more than 20 %"
 		if !strings.HasPrefix(reason(), want) {
 			t.Errorf("held %q, want %q", reason(), want)
 		}

@@ -27,7 +27,7 @@ type holds struct {
 func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (out outcome, err error) {
 	if !act.next.IsZero() {
 		l.At(act.next)
-		out.waits = []plandoc.Wait{{Key: holdWindow, For: "fewer nodes count for BigChange then", Until: act.next}}
+		out.waits = []plandoc.Wait{{Key: lastHour, For: "fewer nodes count for BigChange then", Until: act.next}}
 	}
 	if made.Plan != nil {
 		out.differences = differences(l.pub, &in.prev, made.Specs, in.Nodes, heldFor(l.pub, act.why[0].Reason))

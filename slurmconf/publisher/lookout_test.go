@@ -83,22 +83,49 @@ func TestHeldNamesAreNotPending(t *testing.T) {
 	}
 }
 
-// TestSlurmAtRest asks Slurm for jobs and for how far nodes have come. One question a minute does for
-// both.
-func TestSlurmAtRest(t *testing.T) {
-	store, slurm := newMemory(racks(t)), &testSlurm{late: true}
+// TestQuestionsOfADay counts what Slurm is asked in each part of a day. At rest one question a minute does for jobs and
+// for how far nodes have come.
+func TestQuestionsOfADay(t *testing.T) {
+	s := newPartitionedSite(t, 4)
 	prepare := func(p *Publisher) {
-		slurm.asks(p)
-		p.jobs = occupancy.New(p.options.Slurm, p.log)
+		s.slurm.asks(p)
+		p.jobs = occupancy.New(p.options.Slurm)
 	}
-	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
-		slurm.reads(time.Now().Add(time.Minute))
-		store.pass(time.Hour)
-		asked, whole := slurm.questions()
-		store.pass(24 * time.Hour)
-		more, nodes := slurm.questions()
-		if n := more - asked; n > 24*60 || n < 24*50 || nodes-whole > n {
-			t.Errorf("asked %d times in a day at rest, %d times about nodes", n, nodes-whole)
+	slurm := func(change func(*testSlurm)) func() { return func() { s.slurm.set(func() { change(s.slurm) }) } }
+	takes := func(d time.Duration) func() { return slurm(func(s *testSlurm) { s.takes, s.silent = d, false }) }
+	none := func() {}
+	inBubbleWith(t, s.store, complete(t, Publication{}), prepare, func(p *Publisher) {
+		s.store.pass(time.Hour + 30*time.Second) // between two questions
+		looks := func() { p.Occupancy().Soon("default") }
+		for _, part := range []struct {
+			name               string
+			begins, often      func()
+			every              time.Duration // of often
+			least, most, nodes int           // questions in two hours, and the most about nodes
+		}{
+			{"at rest", none, none, time.Hour, 100, 120, 120},
+			{"somebody looks each 65 s", none, looks, 65 * time.Second, 100, 120, 120},
+			{"somebody looks each 7 min", none, looks, 7 * time.Minute, 100, 126, 126},
+			{"somebody looks all the time", none, looks, 2 * time.Second, 500, 600, 600},
+			{"jobs run on a rack that is divided", func() { slurm(func(s *testSlurm) { s.jobs = []string{"gb200-[009-010]"} })(); s.now(10, 18, 52) }, none, time.Hour, 100, 120, 120},
+			{"the jobs end", slurm(func(s *testSlurm) { s.jobs = nil }), none, time.Hour, 100, 121, 121},
+			{"Slurm does not load the files", func() { s.slurm.reads(time.Now()); s.store.pass(time.Minute); s.now(1, 6, 61) }, none, time.Hour, 200, 250, 121},
+			{"Slurm does not answer", slurm(func(s *testSlurm) { s.silent, s.late = true, false }), none, time.Hour, 100, 132, 0},
+			{"Slurm takes 4 s", takes(4 * time.Second), none, time.Hour, 50, 62, 61},
+			{"and somebody looks", none, looks, 2 * time.Second, 300, 360, 360},
+			{"Slurm takes 10 s", takes(10 * time.Second), none, time.Hour, 25, 30, 30},
+			{"Slurm takes 15 s", takes(15 * time.Second), none, time.Hour, 20, 24, 24},
+		} {
+			part.begins()
+			asked, nodes := s.slurm.questions()
+			for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); s.store.pass(part.every) {
+				part.often()
+			}
+			all, allNodes := s.slurm.questions()
+			if asked, nodes = all-asked, allNodes-nodes; asked < part.least || asked > part.most || nodes > part.nodes {
+				t.Errorf("%s: %d questions, want %d to %d; %d about nodes, want %d at most", part.name, asked, part.least, part.most, nodes, part.nodes)
+			}
+			t.Logf("%s: %d questions, %d about nodes", part.name, asked, nodes)
 		}
 	})
 }

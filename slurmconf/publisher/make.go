@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -71,7 +72,7 @@ func (m *Rendered) Summary() string {
 		if len(m.Stored.Topologies) > 0 {
 			topology = "a flat topology"
 		}
-		listed, _ := gres.ByNode(m.Stored.Devices, nil) // lines that were made have names that can be read
+		listed := gres.ByNode(m.Stored.Devices, nil)
 		return fmt.Sprintf("%s, and the GPUs of %d nodes", topology, len(listed))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
@@ -184,7 +185,7 @@ func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 		return
 	}
 	detects := slices.DeleteFunc(slices.Clone(m.Stored.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
-	byNode, _ := gres.ByNode(detects, nil) // lines that were made have names that can be read
+	byNode := gres.ByNode(detects, nil)
 	for i := range facts {
 		if facts[i].Shared { // TwoWorkerPods says it
 			delete(byNode, facts[i].SlurmName)
@@ -196,7 +197,7 @@ func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 		}
 	}
 	if len(byNode) > 0 {
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: syntax.ReasonNotJudged,
 			Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node",
 				hostlist.Shorten(hostlist.Compress(slices.Collect(maps.Keys(byNode)))), gres.AutoDetectNvidia),
 			Remedy: "run Quoin's agent there"})

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -29,7 +29,7 @@ func namesNodes(store *memory) bool {
 func TestMembersChangeNoFile(t *testing.T) {
 	p := podsOn(60)
 	store := newMemory(p.on(t))
-	pub := complete(t, Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval})
+	pub := spacedBy(5*time.Minute, complete(t, Publication{SlurmNames: "slinky:a"}))
 	inBubble(t, store, pub, func() {
 		store.pass(10 * time.Minute)
 		first, revision := store.get("slurm/quoin-slurm").Clone(), store.plan(t).Current.Number
@@ -70,7 +70,7 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 		t.Run(membership, func(t *testing.T) {
 			p := podsOn(54)
 			store := newMemory(p.on(t))
-			pub := complete(t, Publication{SlurmNames: "slinky:a", Membership: membership, PublishInterval: publication.Default().PublishInterval})
+			pub := spacedBy(5*time.Minute, complete(t, Publication{SlurmNames: "slinky:a", Membership: membership}))
 			inBubble(t, store, pub, func() {
 				store.pass(10 * time.Minute)
 				p.run("a", "g055", "gb200-055")
@@ -117,8 +117,8 @@ func TestNodeWithoutGPUsJoins(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := podsOn(72)
 			store := newMemory(p.on(t))
-			pub := Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval, Gres: tt.gres}
-			inBubble(t, store, complete(t, pub), func() {
+			pub := Publication{SlurmNames: "slinky:a", Gres: tt.gres}
+			inBubble(t, store, spacedBy(5*time.Minute, complete(t, pub)), func() {
 				store.pass(2 * time.Minute)
 				without := inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}}
 				for _, step := range []struct {
@@ -394,7 +394,7 @@ func TestGresByNodeSets(t *testing.T) {
 				t.Errorf("all nodes list the same devices, and problems are %v", made.Stored.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
-				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
+				return f.Reason == syntax.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
 			}
 			if slices.ContainsFunc(made.Stored.Problems, unchecked) {
 				t.Errorf("GPUs that are listed are said to be detected: %v", made.Stored.Problems)
@@ -479,7 +479,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat, ResourceSlices: true})[0]
+			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat})[0]
 			var prev Previous
 			var files map[string]string
 			first := ""
@@ -527,7 +527,7 @@ func TestGresByAnnotation(t *testing.T) {
 	}
 	none := func(*inputs.Snapshot) {}
 	lost := []simulated.Fault{{Node: "gb200-005", GPU: new(1), Lost: true}}
-	listed := Gres{Types: publication.Types{"NVIDIA GB200": "big"}}
+	listed := Gres{Types: publication.Pairs[string]{"NVIDIA GB200": "big"}}
 	const alone, big = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", " Name=gpu Type=big File=/dev/nvidia[0-3] Flags=nvidia_gpu_env AutoDetect=off\n"
 	const oneMIG = detect + "NodeName=gb200-005 Name=gpu Type=gb200_1g.24gb MultipleFiles=/dev/nvidia0,"
 	part := func(snap *inputs.Snapshot) {

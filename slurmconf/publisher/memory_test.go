@@ -308,6 +308,7 @@ func inBubbleWith(t *testing.T, store *memory, pubs []*publication.Cluster, prep
 		pub.options.Recorder = store
 		pub.options.Conditions = store
 		prepare(pub)
+		go func() { _ = pub.Ask(ctx) }()
 		go func() { done <- pub.Run(ctx) }()
 		steps(pub)
 		cancel()
@@ -344,8 +345,8 @@ func inBackground(t *testing.T, all ...func(context.Context) error) {
 	})
 }
 
-// complete fills in defaults. A publication that says nothing of SettleTime and
-// PublishInterval publishes at once: few tests are about these.
+// complete fills in defaults. A publication that says nothing of SettleTime publishes at once, and again
+// at once: few tests are about these times.
 func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 	t.Helper()
 	var atOnce Duration
@@ -356,9 +357,6 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 		if pubs[i].SettleTime == (Duration{}) {
 			pubs[i].SettleTime = atOnce
 		}
-		if pubs[i].PublishInterval == (Duration{}) {
-			pubs[i].PublishInterval = atOnce
-		}
 		if pubs[i].MaxDomainGPUs == nil {
 			pubs[i].MaxDomainGPUs = fabric.Bounds{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
 		}
@@ -367,7 +365,23 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return spacedBy(0, out)
+}
+
+// spacedBy sets the least time between two publications.
+func spacedBy(d time.Duration, pubs []*publication.Cluster) []*publication.Cluster {
+	for _, p := range pubs {
+		p.Times.Spacing = d
+	}
+	return pubs
+}
+
+// confirmAfter sets how long facts must name a new place.
+func confirmAfter(d time.Duration, pubs []*publication.Cluster) []*publication.Cluster {
+	for _, p := range pubs {
+		p.Times.Confirm = d
+	}
+	return pubs
 }
 
 func nodeName(n int) string { return fmt.Sprintf("gb200-%03d", n) }
@@ -474,11 +488,7 @@ func makeFiles(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Pr
 func recalled(t testing.TB, pub *publication.Cluster, made *Rendered) Previous {
 	t.Helper()
 	plan := made.Stored
-	prev, err := ReadPlan(pub, &plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
+	return ReadPlan(pub, &plan)
 }
 
 // previousOf is what a plan continues from after the publication of the files.
@@ -488,9 +498,5 @@ func previousOf(t testing.TB, pub *publication.Cluster, files map[string]string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prev, err := ReadPlan(pub, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
+	return ReadPlan(pub, plan)
 }

@@ -69,8 +69,7 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 
 // judgeJobs lets jobs be judged by the places of the current revision.
 func (l *loop) judgeJobs(doc *plandoc.Document) {
-	if l.jobs.Asks(l.pub.Name) && doc.Current.Number != l.jobsBy {
-		l.jobsBy = doc.Current.Number
+	if doc.Current.Number > 0 {
 		l.jobs.Set(l.pub.Name, doc.Current.Plan.Topologies)
 	}
 }
@@ -99,6 +98,10 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, snap.GPUs())
+	gpus := make(map[string]int, len(made.Judged))
+	for i := range made.Judged {
+		gpus[made.Judged[i].Name] = made.Judged[i].Devices()
+	}
+	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

@@ -28,6 +28,7 @@ func TestOccupancy(t *testing.T) {
 		pub := New(store, pubs, Options{Slurm: map[string]*client.Client{"default": client.New("default", slurm, slog.New(slog.DiscardHandler))}}, NewMetrics(reg), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
+		go func() { _ = pub.Ask(ctx) }()
 		go func() { done <- pub.Run(ctx) }()
 		store.pass(10 * time.Minute)
 		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_split_segments Segments of a running job that are not together. got has the nodes in each block.

@@ -38,7 +38,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
-	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
+	placed := l.settle.place(in, mem.doc.Times(now), l.Touched, now)
 	unapproved := finish(l.pub, in, placed, l.room(mem))
 	// Follow the decision that people approve.
 	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
@@ -64,7 +64,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
-	l.lookAtJobs(ctx, in, placed)
+	l.lookAtJobs(in, placed)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
 		return found, err

@@ -39,9 +39,10 @@ type Previous struct {
 // ReadPlan returns what the next plan of p continues from. It puts the configured topologies
 // first, even if retired ones precede them in the file, so that a configuration change can be
 // reverted while they are still there.
-func ReadPlan(p *publication.Cluster, stored *plandoc.Plan) (prev Previous, err error) {
-	if prev.Gres, err = gres.ByNode(stored.Devices, nil); err != nil || stored.Format == "" { // no revision
-		return prev, err
+func ReadPlan(p *publication.Cluster, stored *plandoc.Plan) (prev Previous) {
+	prev.Gres = gres.ByNode(stored.Devices, nil)
+	if stored.Format == "" { // no revision
+		return prev
 	}
 	prev.stored = *stored
 	plan := stored.Plan
@@ -52,7 +53,7 @@ func ReadPlan(p *publication.Cluster, stored *plandoc.Plan) (prev Previous, err 
 		plan.ByLeaf = plan.NamesLeaves()
 	}
 	prev.Plan = &plan
-	return prev, nil
+	return prev
 }
 
 // asNow returns the published plan with the names that nodes have now, or nil if nothing is published.

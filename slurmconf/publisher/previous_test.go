@@ -70,10 +70,7 @@ func TestReadPlanKnowsLeaves(t *testing.T) {
 			if plan.BaseBlockSize() != 3 || len(plan.Blocks()) != 4 {
 				t.Fatalf("base %d, blocks %v", plan.BaseBlockSize(), plan.Blocks())
 			}
-			prev, err := ReadPlan(complete(t, Publication{Format: format, Topology: "block"})[0], &plan)
-			if err != nil {
-				t.Fatal(err)
-			}
+			prev := ReadPlan(complete(t, Publication{Format: format, Topology: "block"})[0], &plan)
 			if next := of("nvlink", prev).Plan; next.BaseBlockSize() != 6 || len(next.Blocks()) != 2 {
 				t.Errorf("base %d, blocks %v, want 2 of 6 nodes", next.BaseBlockSize(), next.Blocks())
 			}
@@ -105,10 +102,7 @@ func TestReadPlan(t *testing.T) {
 				if files, err := plan.Files(); err != nil || !maps.Equal(files, made.Files) {
 					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
-				lines, err := gres.ByNode(made.Stored.Devices, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				lines := gres.ByNode(made.Stored.Devices, nil)
 				if diff := cmp.Diff(lines, prev.Gres); diff != "" {
 					t.Errorf("gres.conf (-made +read):\n%s", diff)
 				}

@@ -72,6 +72,7 @@ type Publisher struct {
 	metrics  *Metrics
 	clusters []*publication.Cluster
 	jobs     *occupancy.Keeper
+	heard    chan struct{} // gets a value when Slurm has answered or failed
 	busy     atomic.Pointer[time.Time]
 }
 
@@ -99,14 +100,26 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	jobs := occupancy.New(o.Slurm, log)
+	jobs := occupancy.New(o.Slurm)
 	metrics.segments.Watch(store, jobs)
 	metrics.occupancy.Watch(jobs)
-	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs}
+	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs, heard: make(chan struct{}, 1)}
 }
 
 // idle is the time to the next pass if nothing asks for one.
 const idle = 24 * time.Hour
+
+// Ask asks each Slurm what is wanted until ctx ends. Each publisher runs it beside Run or without Run, because
+// people may look at the map of one that does not lead.
+func (p *Publisher) Ask(ctx context.Context) error {
+	var asking sync.WaitGroup
+	for _, c := range p.options.Slurm {
+		asking.Go(func() { c.Run(ctx, p.heard) })
+	}
+	<-ctx.Done() // there may be no Slurm to ask
+	asking.Wait()
+	return nil
+}
 
 // Run publishes until ctx ends. Only the leader runs it. Another publisher may have led
 // since the last time, so nothing is remembered from one Run to the next.
@@ -115,10 +128,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Clear()
 	defer p.metrics.segments.Clear()
-	var asking sync.WaitGroup
-	asking.Go(func() { p.jobs.Run(ctx) })
-	defer asking.Wait()
-	answered := make(chan struct{}, 1)
+	p.jobs.Follow()
+	defer p.jobs.Forget()
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop
@@ -127,7 +138,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
-		asking.Go(func() { l.watch.Run(ctx, answered) })
+		defer l.watch.End()
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
@@ -150,9 +161,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 				l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 			}
 			p.reread(ctx, loops, now)
-		case <-answered:
+		case <-p.heard:
 			for _, l := range loops {
-				if l.watch.News() && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
+				if (l.watch.News() || l.newJobs()) && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
 					l.At(time.Now())
 				}
 			}
@@ -230,9 +241,10 @@ type loop struct {
 	noSeed again.Once
 	// guessed is whether people were told that no release is seen.
 	guessed again.Once
-	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
+	// problems is what was logged.
 	problems nodestatus.ProblemLog
-	jobsBy   int
+	// waitsSince is when the answer about jobs was asked for that does not let nodes move yet, or nil.
+	waitsSince *time.Time
 }
 
 // outlets are what passes read from and write to.

@@ -89,7 +89,7 @@ func TestRealConditions(t *testing.T) {
 		map[string]any{"type": nodestatus.ConditionDrift, "status": "True", "reason": nodestatus.ReasonAnnotationDiffers, "message": places + ": as it was"},
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{Namespace: "default", SettleTime: ms, ConfirmTime: ms, LoadTimeout: ms, RemoveAfter: ms})
+	pubs := confirmAfter(ms.Duration, complete(t, Publication{Namespace: "default", SettleTime: ms, LoadTimeout: ms, RemoveAfter: ms}))
 	store := kube.New(c.Client(), setClient(t, c.Config()), reports, "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
 	pub.options.Conditions = store

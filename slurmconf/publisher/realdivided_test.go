@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,8 +28,8 @@ func TestRealDividedRack(t *testing.T) {
 		fmt.Fprintf(&conf, "NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 State=UNKNOWN\n", n.Name, 17601+i)
 	}
 	conf.WriteString("PartitionName=p Nodes=ALL Default=YES State=UP\n")
-	pubs := complete(t, Publication{SlurmVersion: "26.05", Topology: "block", Annotate: new(false), MaxChange: new(0.3),
-		SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}})
+	pubs := confirmAfter(50*time.Millisecond, complete(t, Publication{SlurmVersion: "26.05", Topology: "block", Annotate: new(false), MaxChange: new(0.3),
+		SettleTime: Duration{Duration: 50 * time.Millisecond}}))
 	first := makeOf(t, pubs[0], pubs[0].Rules.Gather(snap), Previous{})
 	rig, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{SlurmConf: conf.String(), Slurmd: "r1-[0-3]",
 		Files: map[string]string{"topology.yaml": first.Files["topology.yaml"]}})
@@ -48,8 +47,8 @@ func TestRealDividedRack(t *testing.T) {
 	store.changes = make(chan struct{}, 1)
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
-	pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
-	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+	pub.jobs = occupancy.New(pub.options.Slurm)
+	inBackground(t, pub.Ask, pub.Run)
 	stored := func() *plandoc.Document {
 		store.mu.Lock()
 		packed := store.plans["default"]

@@ -46,7 +46,7 @@ func TestRealFabricMaps(t *testing.T) {
 		}
 	}
 	ms, soon := Duration{Duration: time.Millisecond}, Duration{Duration: 200 * time.Millisecond}
-	pubs := complete(t, Publication{Namespace: "slurm", SettleTime: soon, ConfirmTime: soon, LoadTimeout: ms, FabricFiles: []string{"configmaps:quoin.dev/fabric=a"}})
+	pubs := confirmAfter(soon.Duration, complete(t, Publication{Namespace: "slurm", SettleTime: soon, LoadTimeout: ms, FabricFiles: []string{"configmaps:quoin.dev/fabric=a"}}))
 	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	r.until(t, "the GPUs alone", "quoin-slurm", func(cm *corev1.ConfigMap) bool {

@@ -32,7 +32,7 @@ func TestRealPublication(t *testing.T) {
 	c := kuberig.StartTest(t)
 	defineReports(t, c)
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{Namespace: "default", SettleTime: Duration{Duration: time.Second}, ConfirmTime: Duration{Duration: time.Second}, LoadTimeout: ms, RemoveAfter: ms})
+	pubs := confirmAfter(time.Second, complete(t, Publication{Namespace: "default", SettleTime: Duration{Duration: time.Second}, LoadTimeout: ms, RemoveAfter: ms}))
 	r := &publicationRig{t: t, client: c.Client()}
 	for n := range 36 {
 		r.addNode(n)

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,13 +22,13 @@ func TestRealAnnotationsWait(t *testing.T) {
 		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
 	// While Slurm gives no answer, time decides: on a busy machine an answer takes seconds.
-	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: Duration{Duration: 20 * time.Second}})
+	pubs := confirmAfter(50*time.Millisecond, complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: Duration{Duration: 20 * time.Second}}))
 	store := newMemory(&inputs.Snapshot{})
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
-	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+	inBackground(t, pub.Ask, pub.Run)
 	pending := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {
 			return set.Annotations[plandoc.AnnotationPending]

@@ -55,8 +55,8 @@ func TestRealMarks(t *testing.T) {
 	var store *kube.Store
 	run := func(p Publication) (stop func()) {
 		ms := Duration{Duration: time.Millisecond}
-		p.Namespace, p.SettleTime, p.ConfirmTime, p.LoadTimeout, p.RemoveAfter = "default", ms, ms, ms, ms
-		pubs := complete(t, p)
+		p.Namespace, p.SettleTime, p.LoadTimeout, p.RemoveAfter = "default", ms, ms, ms
+		pubs := confirmAfter(ms.Duration, complete(t, p))
 		store = kube.New(c.Client(), setClient(t, c.Config()), reportClient(t, c.Config()), "default", pubs, slog.New(slog.DiscardHandler))
 		pub := newPublisher(store, pubs)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -135,7 +135,7 @@ func TestRealMembersJoin(t *testing.T) {
 		Files: map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: ms})
+	pubs := confirmAfter(50*time.Millisecond, complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, SettleTime: Duration{Duration: 50 * time.Millisecond}, LoadTimeout: ms}))
 	store := newMemory(&inputs.Snapshot{})
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}

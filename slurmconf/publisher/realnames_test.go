@@ -116,8 +116,8 @@ func (r *namesRig) run(t *testing.T, name string, pub Publication, test func(t *
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		short := func(d time.Duration) Duration { return Duration{Duration: d} }
-		pub.SettleTime, pub.ConfirmTime, pub.LoadTimeout, pub.PublishInterval, pub.RemoveAfter = short(200*time.Millisecond), short(200*time.Millisecond), short(time.Millisecond), short(time.Millisecond), short(time.Second)
-		pubs := complete(t, pub)
+		pub.SettleTime, pub.LoadTimeout, pub.RemoveAfter = short(200*time.Millisecond), short(time.Millisecond), short(time.Second)
+		pubs := confirmAfter(200*time.Millisecond, complete(t, pub))
 		store := kube.New(r.Client(), setClient(t, r.Config()), reportClient(t, r.Config()), "default", pubs, slog.New(slog.DiscardHandler))
 		inBackground(t, store.Run, newPublisher(store, pubs).Run)
 		test(t, pubs[0].Place())

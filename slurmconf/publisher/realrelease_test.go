@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,7 +38,7 @@ func TestRealRelease(t *testing.T) {
 	publish := func(t *testing.T, p Publication) {
 		pub := newPublisher(store, complete(t, p))
 		pub.options.Slurm = map[string]*client.Client{"default": client.New("default", &client.Scontrol{Program: program}, pub.log)}
-		inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+		inBackground(t, pub.Ask, pub.Run)
 	}
 	stored := func() *plandoc.Document {
 		store.mu.Lock()

@@ -56,8 +56,8 @@ func TestRealScaleIn(t *testing.T) {
 		r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{Name: "a", ConfigMap: "quoin-slurm", Namespace: "slurm", Nodes: Selection{Slinky: "a"}, Membership: "file", SettleTime: Duration{Duration: 500 * time.Millisecond}, ConfirmTime: Duration{Duration: 500 * time.Millisecond},
-		LoadTimeout: ms, PublishInterval: ms, RemoveAfter: Duration{Duration: 30 * time.Second}})
+	pubs := confirmAfter(500*time.Millisecond, complete(t, Publication{Name: "a", ConfigMap: "quoin-slurm", Namespace: "slurm", Nodes: Selection{Slinky: "a"}, Membership: "file", SettleTime: Duration{Duration: 500 * time.Millisecond},
+		LoadTimeout: ms, RemoveAfter: Duration{Duration: 30 * time.Second}}))
 	r.second = func(log *slog.Logger) *kube.Store { return kube.New(client, sets, reports, "quoin-system", pubs, log) }
 	resource := schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}
 	r.sets, r.token = setClient(t, c.Config()).Resource(resource).Namespace("slurm"), sets.Resource(resource).Namespace("slurm")

@@ -30,7 +30,7 @@ type slinkyRig struct {
 }
 
 // slinkyValues are those of the chart for two publications by Slinky's pods.
-const slinkyValues = "config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
+const slinkyValues = "config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,publisher.resourceSlices=true"
 
 func TestRealSlinky(t *testing.T) {
 	t.Parallel()
@@ -46,11 +46,11 @@ func TestRealSlinky(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	base := Publication{Namespace: "slurm", SettleTime: Duration{Duration: 200 * time.Millisecond}, ConfirmTime: Duration{Duration: 200 * time.Millisecond}, LoadTimeout: ms, ResourceSlices: true}
+	base := Publication{Namespace: "slurm", SettleTime: Duration{Duration: 200 * time.Millisecond}, LoadTimeout: ms}
 	a, b := base, base
 	a.Membership = "file" // b has what Slinky's pods mean
 	a.Name, a.ConfigMap, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "quoin-slurm", "a", "b", "quoin-b", "b"
-	pubs := complete(t, a, b)
+	pubs := confirmAfter(200*time.Millisecond, complete(t, a, b))
 	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("two clusters", r.twoClusters)
@@ -87,7 +87,7 @@ func TestRealSelectedPods(t *testing.T) {
 		add(fmt.Sprintf("login-%d", n), "false", n)
 	}
 	soon := Duration{Duration: 200 * time.Millisecond}
-	pubs := complete(t, Publication{Namespace: "slurm", SlurmNames: names, SettleTime: soon, ConfirmTime: soon})
+	pubs := confirmAfter(soon.Duration, complete(t, Publication{Namespace: "slurm", SlurmNames: names, SettleTime: soon}))
 	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	r.until(t, "the names of the pods", "quoin-slurm", func(cm *corev1.ConfigMap) bool {

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +12,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-const (
-	// jobsAge is how old an answer of Slurm about running jobs may be that lets nodes follow their
-	// NVLink partitions.
-	jobsAge = time.Minute
-	// jobsSoon is how long the next pass waits for an answer that was asked for.
-	jobsSoon = 10 * time.Second
-)
+// jobsAge is how old an answer of Slurm about running jobs may be that lets nodes follow their
+// NVLink partitions.
+const jobsAge = time.Minute
 
 // running is what Slurm has said of running jobs.
 type running struct {
@@ -40,7 +35,7 @@ func whyLook(p *publication.Cluster, in *gathered, r *placement.Repartition, all
 	}
 	own := r.Moves()
 	if twice := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
-		return fmt.Sprintf("%s moved in the last %s already", hostlist.Compress(twice), inWords(p.HoldWindow.Duration)), false
+		return hostlist.Compress(twice) + " moved in the last hour already", false
 	}
 	if len(own) == 0 { // no node gets another place
 		return "", false
@@ -81,22 +76,29 @@ func hasJob(state string) bool {
 	return slices.ContainsFunc([]string{"ALLOCATED", "MIXED", "COMPLETING"}, func(word string) bool { return strings.Contains(state, word) })
 }
 
-// lookAtJobs asks Slurm soon which jobs run, if NVLink partitions changed and nodes do not follow yet.
-func (l *loop) lookAtJobs(ctx context.Context, in *gathered, placed placed) {
+// lookAtJobs asks Slurm soon which jobs run, if NVLink partitions changed and nodes do not follow yet. If
+// nodes wait for Slurm, the next pass comes with Slurm's next answer about jobs, or when the last one is stale.
+func (l *loop) lookAtJobs(in *gathered, placed placed) {
 	r, waits := &in.running, false
 	for _, change := range placed.found.Settled {
 		_, bySlurm := whyLook(l.pub, in, change, placed.found.Settled)
 		waits = waits || bySlurm
 	}
+	l.waitsSince = nil
 	if !r.asks || !waits && !placed.found.Divides {
 		return
 	}
-	l.jobs.Soon(ctx, l.pub.Name, jobsSoon)
-	switch {
-	case !waits:
-	case r.Err == nil && !r.now.Before(r.Asked.Add(jobsAge/2)):
-		l.At(r.now.Add(jobsSoon))
-	default:
-		l.At(r.now.Add(jobsAge))
+	l.jobs.Soon(l.pub.Name)
+	if !waits {
+		return
 	}
+	asked := r.Asked
+	if l.waitsSince = &asked; r.Fresh(r.now) {
+		l.At(asked.Add(occupancy.Stale))
+	}
+}
+
+// newJobs reports whether nodes wait for an answer of Slurm about jobs, and it is there.
+func (l *loop) newJobs() bool {
+	return l.waitsSince != nil && l.jobs.View(l.pub.Name).Asked.After(*l.waitsSince)
 }

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,8 @@ type partitionedSite struct {
 	snap  *inputs.Snapshot
 	slurm *testSlurm
 	first time.Duration // for which the publisher runs before the steps
+	// confirm is how long a change must last, the default if zero.
+	confirm time.Duration
 }
 
 // newPartitionedSite has some racks of 18 nodes each.
@@ -37,9 +40,9 @@ func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
 	p.Slurm = publication.Slurm{Scontrol: "scontrol"}
 	prepare := func(pub *Publisher) {
 		s.slurm.asks(pub)
-		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
+		pub.jobs = occupancy.New(pub.options.Slurm)
 	}
-	inBubbleWith(t, s.store, complete(t, p), prepare, func(*Publisher) {
+	inBubbleWith(t, s.store, confirmAfter(cmp.Or(s.confirm, publication.DefaultTimes().Confirm), complete(t, p)), prepare, func(*Publisher) {
 		s.store.pass(s.first)
 		steps()
 	})
@@ -131,7 +134,7 @@ func TestDividedRackIsFollowed(t *testing.T) {
 				tt.change(s)
 				s.store.pass(5 * time.Second)
 				if got := s.store.plan(t).Current.Number; got != revision {
-					t.Errorf("revision %d before confirmTime is over", got)
+					t.Errorf("revision %d before the change is confirmed", got)
 				}
 				s.store.pass(5 * time.Minute)
 				if got := s.blocks(t); got != tt.want || len(s.held(t)) > 0 {
@@ -214,7 +217,7 @@ func TestDividedRackIsHeld(t *testing.T) {
 	}
 }
 
-// TestDividedRackMerges has a rack divided, and then joined again. Nodes that moved follow again after holdWindow.
+// TestDividedRackMerges has a rack divided, and then joined again. Nodes that moved follow again after an hour.
 func TestDividedRackMerges(t *testing.T) {
 	s := newPartitionedSite(t, 4)
 	s.run(t, Publication{}, func() {
@@ -245,7 +248,7 @@ func TestDividedRackMerges(t *testing.T) {
 }
 
 // TestFlappingTrayIsNotFollowed has trays that are in another clique by turns. Nobody follows them, or once within
-// holdWindow.
+// an hour.
 func TestFlappingTrayIsNotFollowed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -253,7 +256,7 @@ func TestFlappingTrayIsNotFollowed(t *testing.T) {
 		every time.Duration
 		moves int
 	}{
-		{"one tray, faster than confirmTime", 18, 5 * time.Second, 0},
+		{"one tray, faster than a change is confirmed", 18, 5 * time.Second, 0},
 		{"one tray, slower", 18, 3 * time.Minute, 4},
 		{"two trays, faster", 17, 5 * time.Second, 0},
 		{"two trays, slower", 17, 80 * time.Second, 1},
@@ -282,8 +285,33 @@ func TestFlappingTrayIsNotFollowed(t *testing.T) {
 	}
 }
 
+// TestDividedRackOfSlowSlurm has a Slurm whose last answer is older than jobsAge. Slurm is asked before people are. Then a
+// job keeps the nodes in place, and at last Slurm does not answer.
+func TestDividedRackOfSlowSlurm(t *testing.T) {
+	s := newPartitionedSite(t, 4)
+	s.slurm.takes, s.first = 6*time.Second, 10*time.Minute+100*time.Second // the Keeper asks at 10 and at 13 minutes
+	s.run(t, Publication{}, func() {
+		s.now(10, 18, 52)
+		s.store.pass(time.Minute)
+		if got, want := s.blocks(t), "1:9 2:18 3:18 4:18 52:9"; got != want || slices.Contains(s.store.events, placement.Repartitioned) {
+			t.Errorf("blocks %s, want %s, events %v", got, want, s.store.events)
+		}
+		s.slurm.set(func() { s.slurm.jobs = []string{"gb200-[019-020]"} })
+		s.store.pass(4 * time.Minute)
+		s.now(28, 36, 53)
+		s.store.pass(4 * time.Minute)
+		s.slurm.set(func() { s.slurm.silent = true })
+		for _, want := range []string{"jobs run on these blocks", "Slurm has not said lately"} {
+			if held := s.held(t); len(held) != 1 || !strings.Contains(held[0].Message, want) {
+				t.Errorf("held %+v, want %q", held, want)
+			}
+			s.store.pass(6 * time.Minute)
+		}
+	})
+}
+
 // TestDividedRackFollowsLater has a job across the change end, and a Slurm answer again: then the nodes
-// follow. A publisher that is new waits for confirmTime again.
+// follow. A publisher that is new waits for the confirmation again.
 func TestDividedRackFollowsLater(t *testing.T) {
 	const before, after = "1:18 2:18 3:18 4:18", "1:9 2:18 3:18 4:18 52:9"
 	for _, tt := range []struct {
@@ -318,12 +346,13 @@ func TestDividedRackFollowsLater(t *testing.T) {
 		})
 	}
 	s := newPartitionedSite(t, 4)
-	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+	s.confirm = time.Minute
+	s.run(t, Publication{}, func() {
 		s.now(10, 18, 52)
 		s.store.pass(50 * time.Second)
 	})
 	s.first = 50 * time.Second
-	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+	s.run(t, Publication{}, func() {
 		if got := s.blocks(t); got != before {
 			t.Errorf("a new publisher follows after 50 s: %s", got)
 		}

@@ -31,12 +31,8 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	if unreadable != nil || mem.doc.Current.Plan.ByAnnotation || made.Plan == nil {
 		return outcome{startOver: true}, err // nothing is known of the nodes
 	}
-	found, unreadable := ReadPlan(l.pub, theirs)
-	if unreadable != nil {
-		return outcome{startOver: true}, err
-	}
 	seats := l.facts.seats
-	found = seats.rename(&in.Inputs, seats.lastSeats(&in.Inputs), found)
+	found := seats.rename(&in.Inputs, seats.lastSeats(&in.Inputs), ReadPlan(l.pub, theirs))
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 

@@ -86,7 +86,7 @@ func TestPlanUnreadable(t *testing.T) {
 		slurm := &testSlurm{}
 		slurm.reads(time.Now().Add(time.Minute))
 		slurm.asks(p)
-		p.jobs = occupancy.New(p.options.Slurm, p.log)
+		p.jobs = occupancy.New(p.options.Slurm)
 	}
 	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
 		store.pass(time.Hour)

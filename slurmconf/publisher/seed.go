@@ -154,7 +154,7 @@ func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
 	lines, _ := gres.FromFacts(withGPUs, nil, o)
 	if o.AutoDetect == gres.AutoDetectOff || o.AutoDetect == "" && len(o.Undetected(withGPUs)) > 0 {
-		byNode, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
+		byNode := gres.ByNode(lines, nil)
 		if same := gres.ForAll(byNode); same != nil {
 			return same
 		}

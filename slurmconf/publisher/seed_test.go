@@ -107,7 +107,7 @@ func TestSeed(t *testing.T) {
 	named := &inputs.Snapshot{Whole: true, Reports: part.Reports, Nodes: slices.Clone(part.Nodes)}
 	named.Nodes[0].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "gb", Pod: "gb-0", Node: named.Nodes[0].Name, Hostname: "gb-0"}}
 	named.Nodes = append(named.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu-0", Node: "cpu", Hostname: "cpu-0"}}})
-	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
+	ownType := Publication{Gres: Gres{Types: publication.Pairs[string]{"NVIDIA GB200": "big"}}}
 	adapters := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1"}}, Reports: map[string]*topology.Node{"n1": {Name: "n1", Adapters: []topology.Adapter{{}}}}}
 	conf := map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n"}
 	ownSeed := &plandoc.Published{Files: conf, Annotations: map[string]string{plandoc.AnnotationSeed: plandoc.Digest(conf)}}

@@ -43,7 +43,7 @@ type settle struct {
 }
 
 // place makes the plan. A published node that the plan would move stays until its facts have said so
-// for ConfirmTime, and twice as long for each time that it moved within HoldWindow, which times
+// for Times.Confirm, and twice as long for each time that it moved in the last hour, which times
 // counts. New facts count as unchanged since touched, the last change to anything.
 func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time) placed {
 	pub := m.pub
@@ -53,7 +53,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	}
 	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
-		return since[i].Add(pub.ConfirmTime.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
+		return since[i].Add(pub.Times.Confirm << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
 	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool)}
 	for i := range g.Facts {
@@ -69,7 +69,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		return out
 	}
 	found := &out.found
-	out.moving = plandoc.Wait{Key: confirmTime, For: "nodes move"}
+	out.moving = plandoc.Wait{Key: confirming, For: "nodes move"}
 	out.unsited = plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {

@@ -32,11 +32,11 @@ func inOtherRack(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 	return snap
 }
 
-// TestHeldMoveAfterRestart holds a big move, with a confirmTime that is longer than settleTime. The next
+// TestHeldMoveAfterRestart holds a big move that must last longer than settleTime. The next
 // publisher does not know yet whether the move stands: it is held on, and nothing is written.
 func TestHeldMoveAfterRestart(t *testing.T) {
 	store := newMemory(racks(t))
-	pubs := complete(t, Publication{ConfirmTime: Duration{Duration: 5 * time.Minute}, SettleTime: publication.Default().SettleTime})
+	pubs := confirmAfter(5*time.Minute, complete(t, Publication{SettleTime: publication.Default().SettleTime}))
 	inBubble(t, store, pubs, func() {
 		store.pass(5 * time.Minute)
 		store.change(racksMoved(t, 20))

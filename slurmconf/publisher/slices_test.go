@@ -109,20 +109,18 @@ func TestSlicesGiveGres(t *testing.T) {
 		name    string
 		slices  *resourcev1.ResourceSlice
 		count   string // by label
-		off     bool
 		want    string
 		problem string
 	}{
-		{"listed", draSlice("n1", 1, 1, full...), "4", false, "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
-		{"listed, no label", draSlice("n1", 1, 1, full...), "", false, "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
-		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", false, "File=/dev/nvidia[0-1]", inputs.ReasonSlicesDiffer},
-		{"no slice", nil, "4", false, "NodeName=n1 AutoDetect=nvidia\n", ""},
-		{"not all slices", draSlice("n1", 1, 2, full...), "4", false, "NodeName=n1 AutoDetect=nvidia\n", inputs.ReasonSlicesIncomplete},
-		{"MIG", draSlice("n1", 1, 1, draMIG(2, "MIG-a")), "", false, "", "NoGresLine"},
-		{"not asked for", draSlice("n1", 1, 1, full...), "4", true, "NodeName=n1 AutoDetect=nvidia\n", ""},
+		{"listed", draSlice("n1", 1, 1, full...), "4", "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
+		{"listed, no label", draSlice("n1", 1, 1, full...), "", "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
+		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", "File=/dev/nvidia[0-1]", inputs.ReasonSlicesDiffer},
+		{"no slice", nil, "4", "NodeName=n1 AutoDetect=nvidia\n", ""},
+		{"not all slices", draSlice("n1", 1, 2, full...), "4", "NodeName=n1 AutoDetect=nvidia\n", inputs.ReasonSlicesIncomplete},
+		{"MIG", draSlice("n1", 1, 1, draMIG(2, "MIG-a")), "", "", "NoGresLine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pub := complete(t, Publication{ResourceSlices: !tt.off})[0]
+			pub := complete(t, Publication{})[0]
 			labels := map[string]string{nodelabels.DefaultTiers[0]: "leaf"}
 			if tt.count != "" {
 				labels[nodelabels.Count] = tt.count
@@ -148,7 +146,7 @@ func TestSlicesGiveGres(t *testing.T) {
 
 // TestSlicesGoMissing keeps published lines while the driver is away.
 func TestSlicesGoMissing(t *testing.T) {
-	pub := complete(t, Publication{ResourceSlices: true})[0]
+	pub := complete(t, Publication{})[0]
 	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.Count: "2"}}},
 		Slices: readAll(t, draSlice("n1", 1, 1, draGPU(0, "NVIDIA T4"), draGPU(1, "NVIDIA T4")))}
 	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})

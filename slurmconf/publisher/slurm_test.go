@@ -15,9 +15,9 @@ import (
 
 // testSlurm is a Slurm that has all nodes of the racks. It answers as a test says.
 type testSlurm struct {
-	takes time.Duration // until it answers
-	mu    sync.Mutex    // guards what follows
+	mu sync.Mutex // guards what follows
 
+	takes   time.Duration     // until it answers
 	silent  bool              // it does not answer
 	release slurmconf.Release // 0: it does not say
 	late    bool              // it read its files at read; else when it is asked
@@ -49,10 +49,13 @@ func (s *testSlurm) questions() (asked, whole int) {
 }
 
 func (s *testSlurm) Ask(ctx context.Context, q client.Question) (*slurmctld.State, error) {
+	s.mu.Lock()
+	takes := s.takes
+	s.mu.Unlock()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(s.takes):
+	case <-time.After(takes):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

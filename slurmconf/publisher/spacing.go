@@ -25,7 +25,7 @@ func spaced(p *publication.Cluster, old *stored, made *Rendered, changes *plando
 		return time.Time{}
 	}
 	written, err := old.set.Written()
-	until = written.Add(p.PublishInterval.Duration)
+	until = written.Add(p.Times.Spacing)
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{} // files without a date are published again with one
 	}

@@ -104,9 +104,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot, seen slurmc
 		}
 	}
 	a.pub.Follow(seen, &s.doc.Current.Plan)
-	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
-		return nil, nil, err
-	}
+	s.prev = ReadPlan(a.pub, &s.doc.Current.Plan)
 	s.prev.seeded = s.doc.Current.Number == 0 && s.set.Annotation(plandoc.AnnotationSeed) != ""
 	return s, nil, nil
 }
@@ -250,7 +248,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 }
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
-// What changes counts within HoldWindow.
+// What changes counts for an hour.
 func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act publish, now time.Time) {
 	made := act.made
 	r := made.Revision(&doc.Current, act.changes, now)
@@ -261,7 +259,7 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act 
 	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	act.counted.remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
+	act.counted.remember(doc, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

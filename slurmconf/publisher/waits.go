@@ -10,14 +10,14 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
-// The keys of the configuration that say for how long something waits.
+// What says for how long something waits: a key of the configuration, or words for a time that no site chooses.
 const (
-	settleTime      = "settleTime"
-	confirmTime     = "confirmTime"
-	removeAfter     = "removeAfter"
-	publishInterval = "publishInterval"
-	holdWindow      = "holdWindow"
-	loadTimeout     = "loadTimeout"
+	settleTime  = "settleTime"
+	removeAfter = "removeAfter"
+	loadTimeout = "loadTimeout"
+	confirming  = "new places are confirmed"
+	spacing     = "pause between publications"
+	lastHour    = "changes of the last hour"
 )
 
 // saidPause is the least time between two messages about what waits, or about what is held for one

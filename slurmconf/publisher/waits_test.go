@@ -68,14 +68,14 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			wait(t, store, "worker pods are there", "the first publication waits for further nodes", "settleTime 50s")
 		})
 	})
-	t.Run("publishInterval", func(t *testing.T) {
+	t.Run("pause between publications", func(t *testing.T) {
 		store := newMemory(racksWithout(t, 1))
-		inBubble(t, store, complete(t, Publication{PublishInterval: publication.Default().PublishInterval}), func() {
+		inBubble(t, store, spacedBy(5*time.Minute, complete(t, Publication{})), func() {
 			store.pass(4 * time.Minute)
 			wait(t, store, "published", "")
 			store.change(racks(t))
 			store.pass(time.Second)
-			wait(t, store, "a node joins", "nodes that join or leave", "publishInterval 59s")
+			wait(t, store, "a node joins", "nodes that join or leave", "pause between publications 59s")
 			saves := store.waitSaves
 			store.pass(2 * time.Minute)
 			wait(t, store, "the node has joined", "")
@@ -84,7 +84,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			}
 		})
 	})
-	t.Run("holdWindow", func(t *testing.T) {
+	t.Run("last hour", func(t *testing.T) {
 		store := newMemory(racks(t))
 		inBubble(t, store, complete(t, Publication{}), func() {
 			store.pass(time.Minute)
@@ -92,7 +92,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			store.pass(time.Minute)
 			store.change(racksMoved(t, 16))
 			store.pass(time.Minute)
-			wait(t, store, "16 of 72 nodes have moved in two steps", "fewer nodes count for BigChange then", "holdWindow 58m10s")
+			wait(t, store, "16 of 72 nodes have moved in two steps", "fewer nodes count for BigChange then", "changes of the last hour 58m10s")
 			store.pass(57 * time.Minute)
 			if d := store.plan(t); d.Held == nil || d.Current.Number != 2 {
 				t.Errorf("revision %d, held %+v", d.Current.Number, d.Held)
@@ -104,9 +104,9 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			wait(t, store, "published", "")
 		})
 	})
-	t.Run("publishInterval, after a hold", func(t *testing.T) {
+	t.Run("pause between publications, after a hold", func(t *testing.T) {
 		store := newMemory(racksWithout(t, 1))
-		inBubble(t, store, complete(t, Publication{PublishInterval: Duration{Duration: time.Hour}}), func() {
+		inBubble(t, store, spacedBy(time.Hour, complete(t, Publication{})), func() {
 			store.pass(time.Minute)
 			store.change(racksMoved(t, 20))
 			store.pass(time.Minute)
@@ -115,7 +115,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			}
 			store.change(racks(t))
 			store.pass(2 * time.Minute)
-			wait(t, store, "the nodes are back, and one joins", "nodes that join or leave", "publishInterval 56m0s")
+			wait(t, store, "the nodes are back, and one joins", "nodes that join or leave", "pause between publications 56m0s")
 			files := store.get("slurm/quoin-slurm")
 			if text := files.Annotations[plandoc.AnnotationHeldReason] + files.Annotations[plandoc.AnnotationHeld]; text != "" || store.plan(t).Held != nil {
 				t.Errorf("still held: %q, %+v", text, store.plan(t).Held)
@@ -141,7 +141,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 // TestWaitsAreLogged has the log name what nodes wait for, once.
 func TestWaitsAreLogged(t *testing.T) {
 	store, log := newMemory(racks(t)), &bytes.Buffer{}
-	pubs := complete(t, Publication{ConfirmTime: Duration{Duration: 2 * time.Minute}})
+	pubs := confirmAfter(2*time.Minute, complete(t, Publication{}))
 	prepare := func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }
 	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
 		said := func(when, want string) {
@@ -159,7 +159,7 @@ func TestWaitsAreLogged(t *testing.T) {
 		}
 		said("new blocks", "loadTimeout, until 2000-01-01T00:02:00Z: nodes get annotations and labels with new blocks or switches")
 		store.change(inOtherRack(t))
-		said("a node moves", "confirmTime, until 2000-01-01T00:13:00Z: nodes move")
+		said("a node moves", "new places are confirmed, until 2000-01-01T00:13:00Z: nodes move")
 		store.change(inOtherRack(t, simulated.Fault{Node: "gb200-072", Absent: true}))
 		said("a node is gone", "removeAfter, until 2000-01-01T00:32:00Z: nodes that are gone leave the files")
 	})

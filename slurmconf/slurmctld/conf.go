@@ -1,6 +1,7 @@
 package slurmctld
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,8 @@ type Conf struct {
 	// Nodes are the nodes of the lines NodeName, by name. Nodes of one line share one
 	// Node.
 	Nodes map[string]*lint.Node
+	// Future are the nodes of lines NodeName with State=FUTURE. Slurm has none of them yet.
+	Future []string
 	// GresTypes are the types of all lines GresTypes, nil if there is none.
 	GresTypes []string
 	// Partitions are the lines PartitionName, with their defaults, and NodeSets the names of the
@@ -30,6 +33,8 @@ type Conf struct {
 	// Settings are the keys that stand by themselves, by key in lower case. Of a key
 	// given twice the last one counts.
 	Settings map[string]lint.Setting
+	// Words are the keys of the lines NodeName and PartitionName; see lint.Options.
+	Words map[string]map[string]lint.Setting
 }
 
 // ParseConf reads a slurm.conf and the files that it includes. name stands for the
@@ -46,7 +51,7 @@ func ParseConf(name string, data []byte, include syntax.Include) (*Conf, error) 
 		bad.File, bad.Line = in.At(name, bad.Line)
 		return nil, bad
 	}
-	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, nodeDefault: map[string]string{}, partitionDefault: map[string]string{}}
+	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}, Words: map[string]map[string]lint.Setting{"nodename": {}, "partitionname": {}}}, nodeDefault: map[string]string{}, partitionDefault: map[string]string{}}
 	for i := range lines {
 		l := &lines[i]
 		var file string
@@ -61,7 +66,7 @@ func ParseConf(name string, data []byte, include syntax.Include) (*Conf, error) 
 // Options returns what Lint needs to judge files for the slurm.conf. If slurm.conf
 // lists no node, as with nodes that register dynamically, every node is known.
 func (c *Conf) Options(release slurmconf.Release) lint.Options {
-	o := lint.Options{Release: release, Plugin: lint.Plugin(c.Settings["topologyplugin"].Value), Partitions: c.Partitions, NodeSets: c.NodeSets, NodeTopologies: c.NodeTopologies, SlurmConf: c.Name, Settings: c.Settings, GresTypes: c.GresTypes}
+	o := lint.Options{Release: release, Plugin: lint.Plugin(c.Settings["topologyplugin"].Value), Partitions: c.Partitions, NodeSets: c.NodeSets, NodeTopologies: c.NodeTopologies, SlurmConf: c.Name, Settings: c.Settings, Words: c.Words, GresTypes: c.GresTypes}
 	if len(c.Nodes) > 0 {
 		o.Nodes, o.KnownNodes = c.Nodes, slices.Sorted(maps.Keys(c.Nodes))
 	}
@@ -81,7 +86,15 @@ type confReader struct {
 
 // line takes what Conf needs from one line. It ignores the rest, which Slurm judges.
 func (r *confReader) line(file string, l *syntax.Line) error {
-	switch strings.ToLower(l.Key) {
+	first := strings.ToLower(l.Key)
+	if words, ok := r.conf.Words[first]; ok {
+		for _, a := range l.Attrs {
+			if key := strings.ToLower(a.Key); words[key].Line == 0 {
+				words[key] = lint.Setting{Key: a.Key, File: file, Line: l.Number}
+			}
+		}
+	}
+	switch first {
 	case "nodename":
 		return r.nodes(file, l)
 	case "partitionname":
@@ -93,7 +106,7 @@ func (r *confReader) line(file string, l *syntax.Line) error {
 	}
 	for _, a := range append([]syntax.Pair{l.Pair}, l.Attrs...) { // several keys may share a line
 		key := strings.ToLower(a.Key)
-		r.conf.Settings[key] = lint.Setting{Value: a.Value, File: file, Line: l.Number}
+		r.conf.Settings[key] = lint.Setting{Key: a.Key, Value: a.Value, File: file, Line: l.Number}
 		if key == "grestypes" {
 			r.conf.GresTypes = strings.FieldsFunc(a.Value, func(c rune) bool { return c == ',' })
 		}
@@ -130,6 +143,7 @@ func (r *confReader) nodes(file string, l *syntax.Line) error {
 	if err != nil {
 		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
 	}
+	node.File, node.Line = file, l.Number
 	names, err := hostlist.Expand(l.Value)
 	if err != nil {
 		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: err.Error()}
@@ -139,6 +153,9 @@ func (r *confReader) nodes(file string, l *syntax.Line) error {
 			return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
 		}
 		r.conf.Nodes[n] = node
+	}
+	if strings.EqualFold(cmp.Or(values["state"], r.nodeDefault["state"]), "FUTURE") {
+		r.conf.Future = append(r.conf.Future, names...)
 	}
 	place, ok := values["topology"]
 	if !ok {

@@ -47,9 +47,7 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 	if !ok { // one that is empty takes the default away
 		counted = defaults["gres"]
 	}
-	if n.GPUs, err = gres.ReadGPUCounts(counted); err != nil {
-		return nil, err
-	}
+	n.Gres = gres.ReadCounts(counted)
 	return n, nil
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -24,17 +22,9 @@ type Job struct {
 	Nodes string
 	GPUs  []string
 	Start time.Time
-	// Segment is --segment, or 0. Spread and Consolidate are --spread-segments and
-	// --consolidate-segments, which Slurm has had since 25.11.
-	Segment             int
-	Spread, Consolidate bool
-	// Whole says that no other job may be on its nodes, and Shares that others may. If both are
-	// false it is not known. Topo says that no other job may be in its blocks, as --exclusive=topo
-	// asks, which v0.0.45 and v0.0.46 say only if it is in the command line.
-	Whole, Shares, Topo bool
-	// Choosy says that not all nodes of its partition are good for the job: it names nodes,
-	// features or a reservation.
-	Choosy bool
+	// Segment is --segment, or 0. Spread is --spread-segments, which Slurm has had since 25.11.
+	Segment int
+	Spread  bool
 }
 
 // maxList is the most bytes of a job's host list.
@@ -43,37 +33,21 @@ const maxList = 1 << 20
 var errLongList = errors.New("the host list is too long")
 
 // jsonJob is the part of Slurm's job that is read. It is the same in the data parsers v0.0.43
-// to v0.0.46, but for the words of flags and shared: v0.0.46 has no shared at all.
+// to v0.0.46, but for the words of flags.
 type jsonJob struct {
-	ID        int64          `json:"job_id"`
-	ArrayID   number         `json:"array_job_id"`
-	Task      number         `json:"array_task_id"`
-	Name      string         `json:"name"`
-	User      string         `json:"user_name"`
-	Account   string         `json:"account"`
-	Partition string         `json:"partition"`
-	State     []string       `json:"job_state"`
-	Nodes     string         `json:"nodes"`
-	GPUs      []string       `json:"gres_detail"`
-	Start     number         `json:"start_time"`
-	Segment   int            `json:"segment_size"`
-	Flags     []string       `json:"flags"`
-	Shared    jsontext.Value `json:"shared"`
-	jsonAsked
-}
-
-// jsonAsked is what a job asks of its nodes, and how it has them.
-type jsonAsked struct {
-	Features    string `json:"features"`
-	Required    string `json:"required_nodes"`
-	Excluded    string `json:"excluded_nodes"`
-	Reservation string `json:"resv_name"`
-	Line        string `json:"submit_line"`
-	Resources   *struct {
-		Nodes *struct {
-			Whole bool `json:"whole"`
-		} `json:"nodes"`
-	} `json:"job_resources"`
+	ID        int64    `json:"job_id"`
+	ArrayID   number   `json:"array_job_id"`
+	Task      number   `json:"array_task_id"`
+	Name      string   `json:"name"`
+	User      string   `json:"user_name"`
+	Account   string   `json:"account"`
+	Partition string   `json:"partition"`
+	State     []string `json:"job_state"`
+	Nodes     string   `json:"nodes"`
+	GPUs      []string `json:"gres_detail"`
+	Start     number   `json:"start_time"`
+	Segment   int      `json:"segment_size"`
+	Flags     []string `json:"flags"`
 }
 
 // ReadJobs reads the jobs that hold nodes from slurmrestd's answer, or from the output of
@@ -105,13 +79,7 @@ const jobBytes, textBytes = 512, 16
 func (j *jsonJob) job() Job {
 	cut := func(text string) string { return topology.Cut(text, topology.MaxText) }
 	out := Job{ID: strconv.FormatInt(j.ID, 10), Name: cut(j.Name), User: cut(j.User), Account: cut(j.Account), Partition: cut(j.Partition),
-		Nodes: strings.Clone(j.Nodes), Start: j.Start.time(), Segment: max(j.Segment, 0), Spread: slices.Contains(j.Flags, "SPREAD_SEGMENTS"), Consolidate: slices.Contains(j.Flags, "CONSOLIDATE_SEGMENTS"),
-		Topo:   strings.Contains(string(j.Shared), `"topo"`) || slices.Contains(strings.Fields(j.Line), "--exclusive=topo"),
-		Choosy: j.Features+j.Required+j.Excluded+j.Reservation != ""}
-	if j.Resources != nil && j.Resources.Nodes != nil {
-		out.Whole, out.Shares = j.Resources.Nodes.Whole, !j.Resources.Nodes.Whole
-	}
-	out.Shares = out.Shares || strings.Contains(string(j.Shared), `"oversubscribe"`)
+		Nodes: strings.Clone(j.Nodes), Start: j.Start.time(), Segment: max(j.Segment, 0), Spread: slices.Contains(j.Flags, "SPREAD_SEGMENTS")}
 	if j.ArrayID.Number > 0 && j.Task.Set {
 		out.Array = fmt.Sprintf("%d_%d", j.ArrayID.Number, j.Task.Number)
 	}

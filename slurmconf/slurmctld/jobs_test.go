@@ -23,9 +23,9 @@ var partitions string
 var (
 	readJobs = []Job{
 		{ID: "1", Name: "train", User: "alice", Account: "physics", Partition: "p", Nodes: "d[9,8]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"},
-			Start: time.Unix(1795555650, 0), Segment: 2, Spread: true, Whole: true, Topo: true},
-		{ID: "2", Nodes: "d1", Topo: true, Choosy: true},
-		{ID: "4", Array: "3_0", Nodes: "d2", Consolidate: true, Shares: true, Choosy: true},
+			Start: time.Unix(1795555650, 0), Segment: 2, Spread: true},
+		{ID: "2", Nodes: "d1"},
+		{ID: "4", Array: "3_0", Nodes: "d2"},
 	}
 	readPartitions = map[string]string{"p": "", "tree": "fabric"}
 )

@@ -26,16 +26,12 @@ func (n number) time() time.Time {
 // jsonNode is the part of Slurm's node that is read. It is the same in the data parsers
 // v0.0.42 to v0.0.46. v0.0.42 has no topology.
 type jsonNode struct {
-	Name       string   `json:"name"`
-	State      []string `json:"state"`
-	Topology   string   `json:"topology"`
-	Reason     string   `json:"reason"`
-	Gres       string   `json:"gres"`
-	Started    number   `json:"slurmd_start_time"`
-	LastBusy   number   `json:"last_busy"`
-	Partitions []string `json:"partitions"`
-	CPUs       int      `json:"cpus"`
-	Memory     int      `json:"real_memory"`
+	Name     string   `json:"name"`
+	State    []string `json:"state"`
+	Topology string   `json:"topology"`
+	Reason   string   `json:"reason"`
+	Gres     string   `json:"gres"`
+	Started  number   `json:"slurmd_start_time"`
 	// Reservation is in v0.0.43 to v0.0.46.
 	Reservation string `json:"reservation"`
 }
@@ -47,7 +43,7 @@ func ReadNodes(in io.Reader) (map[string]Node, error) {
 	err := readList(in, "node", func(n *jsonNode) (int, error) {
 		name, node := topology.Cut(n.Name, topology.MaxText), n.node()
 		nodes[name] = node
-		return nodeBytes + len(name+node.Topology+node.Reason+node.Gres+node.State+node.Partitions+node.Reservation), nil
+		return nodeBytes + len(name+node.Topology+node.Reason+node.Gres+node.State+node.Reservation), nil
 	})
 	if err != nil {
 		return nil, err
@@ -65,8 +61,7 @@ func (n *jsonNode) node() Node {
 	out := Node{Topology: topology.Cut(n.Topology, topology.MaxMessage), Reason: topology.Cut(n.Reason, topology.MaxMessage), Registered: n.Started.Number > 0,
 		Invalid: is("INVALID_REG"), Off: is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"), Gres: topology.Cut(n.Gres, topology.MaxMessage)}
 	out.State = topology.Cut(strings.Join(n.State, "+"), topology.MaxMessage)
-	out.LastBusy, out.Partitions = n.LastBusy.time(), topology.Cut(strings.Join(n.Partitions, ","), topology.MaxMessage)
-	out.CPUs, out.Memory, out.Reservation = n.CPUs, n.Memory, topology.Cut(n.Reservation, topology.MaxText)
+	out.Reservation = topology.Cut(n.Reservation, topology.MaxText)
 	return out
 }
 

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -15,8 +14,7 @@ import (
 var answer string
 
 var answered = map[string]Node{
-	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)",
-		LastBusy: time.Unix(1795555748, 0), Partitions: "p,q", CPUs: 8, Memory: 24105},
+	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)"},
 	"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'", State: "IDLE+DRAIN+INVALID_REG+DYNAMIC_NORM"},
 	"n3": {State: "UNKNOWN+NOT_RESPONDING"},
 	"c1": {Registered: true, Off: true, State: "IDLE+CLOUD+POWERED_DOWN"},

@@ -12,18 +12,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// shownKeys are the words of scontrol's lines.
+// shownKeys are the words of scontrol's lines about blocks and switches.
 var shownKeys = []string{"BlockName", "AggregatedBlock", "SwitchName", "BlockIndex", "BlockSize", "Level", "LinkSpeed", "Nodes", "Switches"}
 
 // ParseShown reads the output of `scontrol show topology` of any release as the
 // topology "default". Blocks have the sizes that Slurm shows, and of switches only the
-// leaves have nodes. Without a line the topology is flat. name stands for the output in
-// messages. Errors are *syntax.ParseError.
+// leaves have nodes. Without a line the topology is flat. Of another kind, such as a ring, nothing but
+// the kind is read. name stands for the output in messages. Errors are *syntax.ParseError.
 func ParseShown(name string, data []byte) (topology.Topology, error) {
 	t := topology.Topology{Name: topology.ConfTopology, Default: true, Kind: topology.KindFlat}
 	number, names := 0, 0
@@ -31,6 +32,11 @@ func ParseShown(name string, data []byte) (topology.Topology, error) {
 		number++
 		fail := func(word, message string) (topology.Topology, error) {
 			return topology.Topology{}, &syntax.ParseError{File: name, Line: number, Key: word, Message: message}
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if kind := slurmconf.KindOfLine(first); kind != "" && kind != topology.KindBlock && kind != topology.KindTree {
+			t.Kind = kind
+			continue
 		}
 		values := map[string]string{}
 		for word := range strings.FieldsSeq(line) {

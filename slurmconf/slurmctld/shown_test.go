@@ -35,6 +35,11 @@ AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
 	if diff := cmp.Diff(want, tree); diff != "" {
 		t.Errorf("Topology of a tree (-want +got):\n%s", diff)
 	}
+	for text, kind := range map[string]string{"RingName=r Nodes=n[1-4] RingSize=4\n": "ring", "TorusName=t Dims=2x2x2 Nodes=n[1-8]\n  TorusName=t PlacementDims=2x1x1(2) Anchors=8\n": "torus3d"} {
+		if other, err := ParseShown("scontrol", []byte(text)); err != nil || other.Kind != kind {
+			t.Errorf("%q is of kind %q (%v), want %s", text, other.Kind, err, kind)
+		}
+	}
 }
 
 func TestParseShownErrors(t *testing.T) {

@@ -43,14 +43,6 @@ type Node struct {
 	State, Gres string
 	// Reason is why the node is drained or down.
 	Reason string
-	// LastBusy is when the node last became idle: when its last job ended, when it was resumed,
-	// or when it registered. While jobs run it is when the node was last idle before them. It is
-	// zero if Slurm does not say.
-	LastBusy time.Time
-	// Partitions are the node's partitions, with commas between them.
-	Partitions string
-	// CPUs and Memory, in MB, are what jobs can have of the node.
-	CPUs, Memory int
 	// Reservation is the name of the reservation that has the node now.
 	Reservation string
 }

@@ -49,8 +49,7 @@ func (s *site) publish(nodes []inputs.Node) (text string, prev publisher.Previou
 	if made.Refused != "" {
 		return "", prev, fmt.Errorf("publish %d nodes: %s: %s", len(nodes), made.Refused, made.Message)
 	}
-	prev, err = publisher.ReadPlan(s.pub, &made.Stored)
-	return made.Files["topology.conf"], prev, err
+	return made.Files["topology.conf"], publisher.ReadPlan(s.pub, &made.Stored), nil
 }
 
 // start publishes the first files.

@@ -111,6 +111,8 @@ func (m *h100) make(root string) {
 		t.Fatalf("%d rails", rail)
 	}
 	command(t, "cp", "-a", string(sysfs.Make(t, site)), filepath.Join(root, sysFolder))
+	command(t, "mkdir", filepath.Join(root, sysFolder, "fs"))
+	command(t, "ln", "-s", "/sys/fs/cgroup", filepath.Join(root, sysFolder, "fs/cgroup"))
 	m.slurm(root)
 	for name, text := range map[string]string{
 		fabricText:                ibrig.DiscoverTest(t, m.fabric)[0],

@@ -160,10 +160,10 @@ type Machine struct {
 	File  string
 	root  string            // made by Root
 	files map[string]string // below it
-	// sysLinked says that the root's sys is a link to a folder of all tests.
-	sysLinked bool
-	t         testing.TB
-	text      string
+	// devicesLinked says that the root's sys/devices is a link to a folder of all tests.
+	devicesLinked bool
+	t             testing.TB
+	text          string
 }
 
 // New returns a copy of one of the machines beside this file, such as gb200,

@@ -77,13 +77,17 @@ const (
 
 func (m *Machine) makeRoot() {
 	m.t.Helper()
-	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": capabilities(), bootFile: cmp.Or(m.files[bootFile], fmt.Sprintf(bootID, 1))}
+	files := map[string]string{
+		"proc/driver/nvidia-caps/mig-minors": capabilities(),
+		bootFile:                             cmp.Or(m.files[bootFile], fmt.Sprintf(bootID, 1)),
+		"sys/class/net/lo/type":              "772\n", // there is a sysfs, and no network adapter in it
+	}
 	data, err := os.ReadFile(m.File)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	sockets := socketsOf(string(data))
-	if !m.linkSys(sockets) {
+	if !m.linkDevices(sockets) {
 		addCPUs(files, sockets)
 	}
 	for name := range m.files {
@@ -102,40 +106,40 @@ func (m *Machine) makeRoot() {
 	}
 }
 
-// linkSys makes the root's sys a link to a folder that all tests share, and reports
-// whether it is one: there are hundreds of files, which a machine that keeps the
-// sockets of its description need not have for itself.
-func (m *Machine) linkSys(sockets [][]string) bool {
+// linkDevices makes the root's sys/devices a link to a folder that all tests share and none
+// writes to, and reports whether it is one: there are hundreds of files, which a machine that
+// keeps the sockets of its description need not have for itself.
+func (m *Machine) linkDevices(sockets [][]string) bool {
 	m.t.Helper()
 	described := socketsOf(m.text)
 	same := slices.EqualFunc(sockets, described, slices.Equal)
-	link := filepath.Join(m.root, "sys")
+	link := filepath.Join(m.root, "sys/devices")
 	switch {
 	case m.files == nil && same:
-		if err := os.MkdirAll(m.root, 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 			m.t.Fatal(err)
 		}
-		if err := os.Symlink(m.sysFolder(sockets), link); err != nil {
+		if err := os.Symlink(m.devices(sockets), link); err != nil {
 			m.t.Fatal(err)
 		}
-		m.sysLinked = true
-	case m.sysLinked && !same:
+		m.devicesLinked = true
+	case m.devicesLinked && !same:
 		if err := os.Remove(link); err != nil {
 			m.t.Fatal(err)
 		}
-		m.sysLinked = false
+		m.devicesLinked = false
 	}
-	return m.sysLinked
+	return m.devicesLinked
 }
 
-// sysFolder returns a folder in the user's cache with the files of sys, made once.
-func (m *Machine) sysFolder(sockets [][]string) string {
+// devices returns a folder in the user's cache with the files of sys/devices, made once.
+func (m *Machine) devices(sockets [][]string) string {
 	m.t.Helper()
 	files := map[string]string{}
 	addCPUs(files, sockets)
 	dir := cacheFolder("nvml-sys-", fmt.Sprint(files))
 	if _, err := os.Stat(dir); err == nil {
-		return filepath.Join(dir, "sys")
+		return filepath.Join(dir, "sys/devices")
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		m.t.Fatal(err)
@@ -154,7 +158,7 @@ func (m *Machine) sysFolder(sockets [][]string) string {
 			m.t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, "sys")
+	return filepath.Join(dir, "sys/devices")
 }
 
 // write puts one of the machine's files below its root.
@@ -218,7 +222,6 @@ func addCPUs(files map[string]string, sockets [][]string) {
 		}
 	}
 	files[dir+"online"] = ranges(online) + "\n"
-	files["sys/class/net/lo/type"] = "772\n" // there is a sysfs, and no network adapter in it
 }
 
 // ranges writes numbers as the kernel does: 0-3,8.

@@ -26,7 +26,7 @@ cp /proc/sys/kernel/random/boot_id "$work/root/proc/sys/kernel/random/"
 echo "GresTypes=gpu" >"$work/conf-cache/slurm.conf"
 echo "Name=gpu File=/dev/nvidia[0-3]" >"$work/conf-cache/gres.conf"
 bin/quoin agent --simulate gb200-nvl72x4 --node gb200-001 --store "$work/store" --listen '' --log-level error --set agent.runDir="$work/run" --set agent.mappingDir="$work/map" \
-  --set agent.hostRoot="$work/root" --set agent.sampleInterval=200ms &
+  --set agent.hostRoot="$work/root" --times 'sample: 200ms' &
 agent=$!
 await [ -e "$work/run/hook.json" ]
 await [ -e "$work/run/gate.json" ]

@@ -23,9 +23,11 @@ publicationDefaults:
   maxDomainGPUs: {GB200: 576}
   baseBlockSize: 18
   settleTime: 500ms
-  confirmTime: 500ms
   loadTimeout: 2s
 `
+
+// confirm lets nodes move as soon as facts settle.
+const confirm = "confirm: 500ms"
 
 // bencher is a cluster, its machines and its publisher.
 type bencher struct {

@@ -43,7 +43,7 @@ func (b *bencher) diskFull(ctx context.Context) error {
 		return fmt.Errorf("start publisher: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, b.program, "publisher", "--config", b.path("quoin.yaml"), "--store", store, "--listen", "")
+	cmd := exec.CommandContext(ctx, b.program, "publisher", "--times", confirm, "--config", b.path("quoin.yaml"), "--store", store, "--listen", "")
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start publisher: %w", err)

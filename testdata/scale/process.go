@@ -35,7 +35,7 @@ func startPublisher(program, config, kubeconfig, log string, env ...string) (*pr
 	}
 	defer file.Close()
 	p := &process{address: loopback.Address(9836), began: time.Now(), ended: make(chan struct{})}
-	p.cmd = exec.Command(program, "publisher", "--config", config, "--kubeconfig", kubeconfig, "--listen", p.address)
+	p.cmd = exec.Command(program, "publisher", "--times", confirm, "--config", config, "--kubeconfig", kubeconfig, "--listen", p.address)
 	p.cmd.Env = append(append(os.Environ(), "GOMEMLIMIT="+memoryLimit, "GOGC=100"), env...)
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

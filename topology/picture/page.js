@@ -193,7 +193,7 @@ function gpusOf(j, i) {
   return gpus ? ", GPUs " + gpus : "";
 }
 // placed says how many blocks a job uses. The note says more than the numbers, if there is one.
-const placed = j => j.note || (j.blocks ? plural(j.blocks, "block") + (j.fewest && j.fewest < j.blocks ? ", " + j.fewest + " would have done" : "") : "");
+const placed = j => j.note || (j.blocks ? plural(j.blocks, "block") + (j.fewest && j.fewest < j.blocks ? ", " + j.fewest + " would be large enough" : "") : "");
 function jobFacts(j) {
   const blocks = new Map(), gpus = gpusList(j);
   for (const i of j.nodes) { const b = data.nodes[i].block || "in no block"; blocks.set(b, [...(blocks.get(b) || []), i]); }

@@ -32,7 +32,7 @@ func talked(t testing.TB) *Site {
 		s.Said[name] = says
 	}
 	s.Jobs = []Job{{ID: "17", Name: "\x1b]0;x\a", User: "ann", Nodes: plan.Blocks()[2].Nodes[:2], GPUs: map[string]string{plan.Blocks()[2].Nodes[0]: "0-3"}, Blocks: 1, Fewest: 1},
-		{ID: "4711_3", User: "bob", Account: "physics", Nodes: append(append([]string{}, plan.Blocks()[0].Nodes[:16]...), plan.Blocks()[1].Nodes[:2]...), Segment: 18, Blocks: 2, Fewest: 1, Note: "2 blocks, 1 would have done; segment 18 got 16+2"}}
+		{ID: "4711_3", User: "bob", Account: "physics", Nodes: append(append([]string{}, plan.Blocks()[0].Nodes[:16]...), plan.Blocks()[1].Nodes[:2]...), Segment: 18, Blocks: 2, Fewest: 1, Note: "2 blocks, 1 would be large enough; segment 18 got 16+2"}}
 	for _, j := range s.Jobs {
 		for _, n := range j.Nodes {
 			change(n, func(s *Said) { s.Slurm, s.Use = "ALLOCATED", busy })

@@ -72,7 +72,7 @@ type Job struct {
 	GPUs  map[string]string `json:"gpus,omitempty"`
 	// Segment is the size of a segment that the job asked for, or 0.
 	Segment int `json:"segment,omitempty"`
-	// Blocks is how many blocks the job uses, and Fewest how many would have done, or 0 if
+	// Blocks is how many blocks the job uses, and Fewest how many of them are large enough, or 0 if
 	// that is not known. Note says it in words.
 	Blocks int    `json:"blocks,omitempty"`
 	Fewest int    `json:"fewest,omitempty"`

@@ -104,17 +104,17 @@ func nameBlocks(ds []*domain) {
 	}
 }
 
-// leaveOutSmall leaves out new blocks with fewer nodes than Policy.MinBlockNodes. A machine whose
+// leaveOutSmall leaves out new blocks that have too few nodes. A machine whose
 // NVLink ends inside may be a domain of its own, and no further node would make a block of it.
 func leaveOutSmall(ds []*domain, policy *Policy) (kept []*domain) {
 	for _, d := range ds {
 		switch {
-		case d.old != nil || d.size >= policy.MinBlockNodes && len(d.nodes) > 0:
+		case d.old != nil || d.size >= policy.minBlockNodes() && len(d.nodes) > 0:
 			kept = append(kept, d)
 		case d.size == 1 && len(d.nodes) == 1 && !policy.ByLeaf && d.nodes[0].Fabric.IMEX == topology.IMEXNone:
 			leaveOut(d.nodes, ReasonNoDomain, d.nodes[0].endsInside()+": its NVLink domain is this node alone")
 		default:
-			leaveOut(d.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %s, and a block needs %d", d.title(), countText(d.size), policy.MinBlockNodes))
+			leaveOut(d.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %s, and a block needs %d", d.title(), countText(d.size), policy.minBlockNodes()))
 		}
 	}
 	return kept

@@ -52,7 +52,7 @@ const (
 // makes no block without its nodes that are not confirmed: they would be nowhere.
 func (d *domain) holdRest(unconfirmed int, policy *Policy) (found problems) {
 	confirmed := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.source == fromPrevious })
-	if len(confirmed) >= policy.MinBlockNodes || len(confirmed)+unconfirmed < policy.MinBlockNodes {
+	if len(confirmed) >= policy.minBlockNodes() || len(confirmed)+unconfirmed < policy.minBlockNodes() {
 		return nil
 	}
 	for _, n := range confirmed {

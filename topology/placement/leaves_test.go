@@ -17,7 +17,7 @@ func leafSite() []topology.Facts {
 	return leaves([]string{"spine-1"}, []string{"spine-1"}, []string{"spine-2"})
 }
 
-var byLeaf = placement.Policy{EmptyLeaves: true, ByLeaf: true, MinBlockNodes: 1}
+var byLeaf = placement.Policy{EmptyLeaves: true, ByLeaf: true}
 
 func TestPlanByLeaf(t *testing.T) {
 	facts := leafSite()

@@ -28,7 +28,6 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -73,7 +72,6 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	if err := policy.validate(); err != nil {
 		return nil, w, err
 	}
-	policy.MinBlockNodes = cmp.Or(policy.MinBlockNodes, 2)
 	old := readPublished(&previous, o.InUse, &policy)
 	nodes, unnamed, err := readNodes(&o, old)
 	if err != nil {

@@ -15,10 +15,6 @@ type Policy struct {
 	BaseBlockSize int
 	// BlockSizes are further sizes, ascending, each base x 2^k with k of 1 to 15.
 	BlockSizes []int
-	// MinBlockNodes is how many nodes an NVLink domain needs to become a block. 0
-	// means 2, because machines whose NVLink ends inside the chassis may report a
-	// domain of one node.
-	MinBlockNodes int
 	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
 	MaxDomainGPUs fabric.Bounds
 	// Forget names blocks that leave the plan for good. A block with nodes stays,
@@ -78,13 +74,19 @@ func (p *Policy) validate() error {
 	if p.BaseBlockSize < 0 || p.BaseBlockSize > MaxBlockSize {
 		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, MaxBlockSize)
 	}
-	if p.MinBlockNodes < 0 {
-		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
-	}
 	if err := CheckSizeClasses(p.SizeClasses); err != nil {
 		return err
 	}
 	return CheckParentBlocks(p.ParentBlocks)
+}
+
+// minBlockNodes is how many nodes a domain needs to become a block. A machine whose NVLink ends inside the
+// chassis may report a domain of one node. A leaf switch with one node is one all the same.
+func (p *Policy) minBlockNodes() int {
+	if p.ByLeaf {
+		return 1
+	}
+	return 2
 }
 
 // kind is the name of the block topology if there is one only. Other names begin with it.

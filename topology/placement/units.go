@@ -158,7 +158,7 @@ func countUnnamed(nodes, unnamed []*node, policy *Policy) (sizes []int) {
 		}
 	}
 	for _, n := range others {
-		if n >= policy.MinBlockNodes {
+		if n >= policy.minBlockNodes() {
 			sizes = append(sizes, n)
 		}
 	}

@@ -42,36 +42,28 @@ type Machine struct {
 	NVMLLibrary string `yaml:"nvmlLibrary"`
 	// HostRoot is the directory in which the machine's proc and sys are.
 	HostRoot string `yaml:"hostRoot"`
-	// CgroupRoot is where the machine's control groups are mounted. Empty: sys/fs/cgroup of hostRoot.
-	CgroupRoot string `yaml:"cgroupRoot"`
-	// SysRoot is where the machine's sysfs is mounted, for the network adapters and the GPUs on PCI: a
-	// container's own sysfs lacks the adapters. Empty: sys of hostRoot.
+	// SysRoot is where the machine's sysfs is mounted, for the network adapters, the GPUs on PCI and the
+	// control groups: a container's own sysfs lacks the adapters. Empty: sys of hostRoot.
 	SysRoot string `yaml:"sysRoot"`
 	// LLDPFile is a file that "lldpcli -f json show neighbors" has written on this node. Empty: LLDP
 	// is not read.
 	LLDPFile string `yaml:"lldpFile"`
-	// Interval is the time between two readings of the machine.
-	Interval time.Duration `yaml:"interval"`
 }
 
 // Sys is where the machine's sysfs is.
 func (m *Machine) Sys() string { return cmp.Or(m.SysRoot, filepath.Join(m.HostRoot, "sys")) }
 
+// ControlGroups is where the machine's control groups are mounted.
+func (m *Machine) ControlGroups() string { return filepath.Join(m.Sys(), "fs/cgroup") }
+
 // Jobs says how the node's jobs are followed and what the hook does.
 type Jobs struct {
-	// SampleInterval is the time between two samples of the GPUs that jobs hold.
-	SampleInterval time.Duration `yaml:"sampleInterval"`
-	// SweepInterval is the time between two looks for jobs that ended without their
-	// Epilog.
-	SweepInterval time.Duration `yaml:"sweepInterval"`
 	// JobsGroup is the group, by number or name, that may read records, uses and summaries
 	// of jobs in the run directory. Empty: root only.
 	JobsGroup string `yaml:"jobsGroup"`
 	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without % patterns. Empty:
 	// var/spool/slurmd of hostRoot.
 	SlurmdSpool []string `yaml:"slurmdSpool"`
-	// HookWait is the longest that a call of the hook may delay a job or a node.
-	HookWait time.Duration `yaml:"hookWait"`
 	// HookJobInfo is the absolute path of scontrol, which the hook asks once for a job's name, account
 	// and array, and for its blocks if a TaskProlog needs them. Empty: none.
 	HookJobInfo string `yaml:"hookJobInfo"`
@@ -94,8 +86,6 @@ type DCGM struct {
 	// DCGMExporter is the URL of this node's DCGM Exporter, such as
 	// http://localhost:9400/metrics. It is asked if the host engine does not answer.
 	DCGMExporter string `yaml:"dcgmExporter"`
-	// DCGMInterval is the time between two readings of DCGM's ids while no GPU changes.
-	DCGMInterval time.Duration `yaml:"dcgmInterval"`
 }
 
 // Listen says where a program serves, and to whom.
@@ -134,9 +124,8 @@ var defaultLog = Log{LogLevel: "info", LogFormat: "text"}
 
 func defaultAgent() Agent {
 	return Agent{
-		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: Listen{Address: ":9835"},
-		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
-		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Log: defaultLog,
+		Machine: Machine{HostRoot: "/"}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: Listen{Address: ":9835"},
+		Jobs: Jobs{HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait}, Log: defaultLog,
 	}
 }
 
@@ -148,7 +137,6 @@ func (a *Agent) check(wrong *checks) {
 	wrong.want(a.Simulate == "" || a.NVMLLibrary == "", "nvmlLibrary", a.NVMLLibrary, "none beside simulate")
 	wrong.want(a.Store == "" || a.Kubeconfig == "", "kubeconfig", a.Kubeconfig, "none beside store")
 	wrong.want(a.LLDPFile == "" || filepath.IsAbs(a.LLDPFile), "lldpFile", a.LLDPFile, "an absolute path")
-	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
 	a.Jobs.check(wrong)
 	a.DCGM.check(wrong)
 	a.Listen.check(wrong, a.Store)
@@ -156,9 +144,6 @@ func (a *Agent) check(wrong *checks) {
 }
 
 func (j *Jobs) check(wrong *checks) {
-	wrong.want(j.SampleInterval >= 100*time.Millisecond, "sampleInterval", j.SampleInterval, "100ms or more")
-	wrong.want(j.SweepInterval > 0 && j.SweepInterval <= 20*time.Second, "sweepInterval", j.SweepInterval, "more than 0 and at most 20s, because GPUs are to be released within a minute")
-	wrong.want(j.HookWait > 0 && j.HookWait <= time.Minute, "hookWait", j.HookWait, "more than 0 and at most 1m")
 	for _, dir := range j.SlurmdSpool {
 		wrong.want(!strings.Contains(dir, "%"), "slurmdSpool", dir, "the directory as it is on this node, with %n and %h written out")
 	}
@@ -189,7 +174,6 @@ func (d *DCGM) check(wrong *checks) {
 	wrong.want(!strings.ContainsAny(d.DCGMHostEngine, " \t\n") && !strings.Contains(d.DCGMHostEngine, "://"), "dcgmHostEngine", d.DCGMHostEngine, "an address such as localhost:5555, or the path of a socket")
 	u, err := url.Parse(d.DCGMExporter)
 	wrong.want(d.DCGMExporter == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "dcgmExporter", d.DCGMExporter, "a URL such as http://localhost:9400/metrics")
-	wrong.want(d.DCGMInterval > 0, "dcgmInterval", d.DCGMInterval, "more than 0, such as 10m")
 }
 
 func (l *Log) check(wrong *checks) {

@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -36,6 +37,9 @@ type Config struct {
 	// publicationDefaults. If there is none, there is one publication, `default`.
 	Publications map[string]publication.Publication `yaml:"publications"`
 
+	// Times are the waits that no site chooses.
+	Times Times `yaml:"-"`
+
 	clusters []*publication.Cluster
 }
 
@@ -45,7 +49,7 @@ func (c *Config) Clusters() []*publication.Cluster { return c.clusters }
 // Default returns the defaults of agent and publisher. Load fills in the defaults of imex
 // and of each publication.
 func Default() *Config {
-	return &Config{Agent: defaultAgent(), Publisher: defaultPublisher()}
+	return &Config{Agent: defaultAgent(), Publisher: defaultPublisher(), Times: Times{Times: publication.DefaultTimes(), Read: probe.Every}}
 }
 
 // Load reads the file at path, and then the settings of the command line. The last
@@ -118,6 +122,7 @@ func (c *Config) complete(r *reader, pubs []publication.Publication) error {
 	c.clusters, c.IMEX = clusters, joined
 	c.PublicationDefaults, c.Publications = publication.Publication{}, map[string]publication.Publication{} // the defaults are in each
 	for _, cluster := range clusters {
+		cluster.Times = c.Times.Times
 		c.Publications[cluster.Name] = cluster.Publication
 	}
 	var wrong []error

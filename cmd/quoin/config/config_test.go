@@ -28,7 +28,7 @@ func TestSettings(t *testing.T) {
 		{"agent.slurmdSpool=", "slurmdSpool: []\n"},
 		{"agent.logLevel=debug", "logLevel: debug\n"},
 		{"agent.jobsGroup=null", `jobsGroup: "null"`},
-		{"agent.interval=1m30s", "interval: 1m30s\n"},
+		{"agent.hookGateWait=1m30s", "hookGateWait: 1m30s\n"},
 		{"publicationDefaults.blockSizes=4,8", "blockSizes:\n      - 4\n      - 8\n"},
 		{"publications.b.tierLabels=[r, s]", "tierLabels:\n      - r\n      - s\n"},
 		{"publications.b.gres.naming=short", "naming: short\n"},
@@ -126,7 +126,7 @@ func TestErrors(t *testing.T) {
 		{"a bad value", "publications:\n  a: {settleTime: soon}\n", "", `q.yaml:2: publications.a.settleTime: "soon": want a number and a unit`},
 		{"a negative time", "publicationDefaults:\n  settleTime: -1s\n", "", `q.yaml:2: publicationDefaults.settleTime: "-1s": want a number and a unit`},
 		{"a value out of range", "publications:\n  a:\n  b:\n    configMap: b\n    nodes:\n      selector: 'a in ('\n", "", `q.yaml:6: publication "b": nodes.selector: "a in (": want a label selector`},
-		{"a wait out of bounds", "publicationDefaults:\n  settleTime: 2m\n  holdWindow: 10s\n", "", `q.yaml:3: publication "default": holdWindow: "10s": want 1m0s to 24h0m0s`},
+		{"a wait out of bounds", "publicationDefaults:\n  topology: tree\n  settleTime: 2h\n", "", `q.yaml:3: publication "default": settleTime: "2h0m0s": want 1h0m0s or less`},
 		{"labels in a directory", "publications:\n  a:\n    labels: true\npublisher: {store: /x}\n", "", `q.yaml:3: publication "a": labels: "true": want false beside publisher.store: a directory has no Nodes`},
 		{"a label of Quoin's own", "publicationDefaults:\n  tierLabels: [quoin.dev/leaf]\n", "", `q.yaml:2: publication "default": tierLabels: "quoin.dev/leaf": Quoin itself writes this label from the plan`},
 		{"no number", "publications:\n  a:\n    maxChange: .nan\n", "", `q.yaml:3: publication "a": maxChange: "NaN": want a share of 0 to 1`},
@@ -149,17 +149,16 @@ func TestErrors(t *testing.T) {
 		{"types that are no pairs", "publicationDefaults: {gres: {types: NVIDIA GB200}}\n", "", `q.yaml:1: publicationDefaults.gres.types: "NVIDIA ...": want keys and values`},
 		{"a URL that the agent refuses", "agent: {dcgmExporter: localhost}\n", "", `q.yaml:1: agent.dcgmExporter: "localhost": want a URL`},
 		{"a log level that the publisher refuses", "publisher: {logLevel: loud}\n", "", `q.yaml:1: publisher.logLevel: "loud": want debug, info`},
-		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want cgroupRoot, dcgmExporter, dcgmHostEngine, dcgmInterval, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hookWait, hostRoot, interval, jobsGroup`},
-		{"a bad value of the agent", "agent:\n  interval: soon\n", "", `q.yaml:2: agent.interval: "soon": want a number and a unit, such as 30s`},
+		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want dcgmExporter, dcgmHostEngine, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hostRoot, jobsGroup`},
+		{"a bad value of the agent", "agent:\n  hookGateWait: soon\n", "", `q.yaml:2: agent.hookGateWait: "soon": want a number and a unit, such as 30s`},
 		{"keys for a value", "publisher:\n  listen:\n    port: 1\n", "", `q.yaml:3: publisher.listen: want text`},
-		{"an alias for a value", "publisher: {listen: &a soon}\nagent: {interval: *a}\n", "", `q.yaml:1: "soon": want a number and a unit`},
+		{"an alias for a value", "publisher: {listen: &a soon}\nagent: {hookGateWait: *a}\n", "", `q.yaml:1: "soon": want a number and a unit`},
 		{"a list for a value", "publisher:\n  listen: [a]\n", "", `q.yaml:2: publisher.listen: want text`},
-		{"a time that the agent refuses", "agent:\n  runDir: /x\n  sweepInterval: 30s\n", "", `q.yaml:3: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
+		{"a time that the agent refuses", "agent:\n  runDir: /x\n  hookGateWait: 11m\n", "", `q.yaml:3: agent.hookGateWait: "11m0s": want more than 0 and at most 10m`},
 		{"a relative directory of summaries", "agent: {hookSummaryDir: x}\n", "", `q.yaml:1: agent.hookSummaryDir: "x": want an absolute path`},
 		{"a text for a section", "agent: 3\n", "", `q.yaml:1: agent: "3": want keys and values`},
-		{"an agent that samples too often", "", "agent.sampleInterval=1ms", `--set: agent.sampleInterval: "1ms": want 100ms or more`},
-		{"an agent that looks too seldom", "", "agent.sweepInterval=30s", `--set: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
-		{"a hook that waits for ever", "", "agent.hookWait=2m", `--set: agent.hookWait: "2m0s": want more than 0 and at most 1m`},
+		{"a gate that waits for ever", "", "agent.hookGateWait=11m", `--set: agent.hookGateWait: "11m0s": want more than 0 and at most 10m`},
+		{"a key that went", "publicationDefaults:\n  confirmTime: 1m\n", "", `q.yaml:2: unknown key "confirmTime": facts must name a new place for 10 s`},
 		{"slurmd's pattern", "", "agent.slurmdSpool=/var/spool/slurmd/%n", `agent.slurmdSpool: "/var/spool/slurmd/%n": want the directory as it is on this node, with %n and %h written out`},
 		{"setting of a relative directory of summaries", "", "agent.hookSummaryDir=summaries", `--set: agent.hookSummaryDir: "summaries": want an absolute path`},
 		{"scontrol by the PATH", "", "agent.hookJobInfo=scontrol", `--set: agent.hookJobInfo: "scontrol": want the absolute path of scontrol`},
@@ -217,7 +216,7 @@ func TestKeys(t *testing.T) {
 // FuzzConfig checks that what is read as a configuration prints as one that
 // reads the same.
 func FuzzConfig(f *testing.F) {
-	f.Add([]byte("agent: {interval: 5s}\npublisher:\n  listen: ''\n"))
+	f.Add([]byte("agent: {hookGateWait: 5s}\npublisher:\n  listen: ''\n"))
 	f.Add([]byte("publicationDefaults: {annotate: false}\npublications:\n  a:\n    settleTime: 0s\n    maxChange: 0\n    nodes: {selector: 'a in (b)'}\n    blockSizes: [2, 4]\n  b: {annotate: null}\n"))
 	f.Add([]byte("publications: &a\n  b:\n    tierLabels: *a\n"))
 	f.Add([]byte("publications:\n  b: &b {tierLabels: [x]}\n  c: {<<: *b, settleTime: 1s}\n  d:\n"))

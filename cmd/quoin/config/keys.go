@@ -84,9 +84,27 @@ func namesIn(goType string) (names []string) {
 	return names
 }
 
+// gone says what holds in place of a key that sites could set once.
+var gone = map[string]string{
+	"confirmTime":     "facts must name a new place for 10 s, and longer if the node moved within an hour",
+	"publishInterval": "nodes of known blocks and switches are published every 5 minutes at most",
+	"holdWindow":      "changes count for an hour",
+	"minBlockNodes":   "a block needs 2 nodes, or 1 with blocksBy: leaf",
+	"resourceSlices":  "ResourceSlices are read if the publisher has the right to list them",
+	"cgroupRoot":      "control groups are in fs/cgroup of sysRoot",
+	"interval":        "the machine is read every 5 s",
+	"sampleInterval":  "GPUs of jobs are sampled every 10 s",
+	"sweepInterval":   "jobs that ended are looked for every 10 s",
+	"hookWait":        "a call of the hook takes 2 s at most",
+	"dcgmInterval":    "DCGM's ids are read every 10 minutes, and when GPUs change",
+}
+
 // meant says what is wanted in place of a key that the section of a type in Go does not have: the same word in
 // other letters, or the sections that have the word.
 func meant(name, goType string) string {
+	if text := gone[name]; text != "" {
+		return text
+	}
 	names := namesIn(goType)
 	var homes []string
 	near := slices.Clone(names)

@@ -33,6 +33,10 @@ One YAML file configures all commands: ` + "`--config FILE`" + `. ` + "`--set ke
 A key without a default has its type in the column of defaults, or is a text.
 `
 
+// often are the keys that sites set. Most sites need no other one.
+var often = []string{"publicationDefaults.namespace", "publicationDefaults.nodes.selector", "publicationDefaults.slurmNames", "publicationDefaults.slurmVersion", "publicationDefaults.slurm.url", "publicationDefaults.topology",
+	"publicationDefaults.tierLabels", "publicationDefaults.fabricFiles", "publicationDefaults.maxChange", "imex.join", "agent.dcgmExporter", "agent.hookGate"}
+
 // TestReference holds that the reference of all keys is as the code says.
 func TestReference(t *testing.T) {
 	defaults, err := Load(Default(), "", nil)
@@ -41,8 +45,8 @@ func TestReference(t *testing.T) {
 	}
 	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher/publication")
 	var b strings.Builder
-	b.WriteString(referenceHead)
-	seen := map[string]string{} // keys by row
+	meanings := map[string]string{} // by key
+	seen := map[string]string{}     // keys by row
 	for name, section := range fieldsOf(configType) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, meaning(docs["Config."+section.Name], section.Name))
 		v := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index)
@@ -54,7 +58,7 @@ func TestReference(t *testing.T) {
 		}
 		b.WriteString("\n| key | default | meaning |\n|---|---|---|\n")
 		var known []string
-		for _, row := range rowsOf(t, docs, "", v, section.Type) {
+		for _, row := range rowsOf(t, docs, meanings, name, "", v, section.Type) {
 			if before, is := seen[row]; is {
 				known = append(known, before)
 				continue
@@ -67,9 +71,19 @@ func TestReference(t *testing.T) {
 			fmt.Fprintf(&b, "\nThese keys are as above: %s.\n", strings.Join(known, ", "))
 		}
 	}
+	var head strings.Builder
+	head.WriteString(referenceHead + "\nMost sites set some of these keys and no others:\n\n")
+	for _, key := range often {
+		first, _, _ := strings.Cut(meanings[key], ". ")
+		if first == "" {
+			t.Errorf("no key %s", key)
+		}
+		fmt.Fprintf(&head, "* `%s`: %s.\n", key, strings.TrimSuffix(first, "."))
+	}
+	text := head.String() + b.String()
 	const path = "../CONFIGURATION.md"
 	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,21 +91,21 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+	if diff := cmp.Diff(string(want), text); diff != "" {
 		t.Errorf("%s differs from the code (-file +code); run go generate ./...\n%s", path, diff)
 	}
 }
 
-// rowsOf returns a row for each key of a section.
-func rowsOf(t *testing.T, docs map[string]string, above string, v reflect.Value, section reflect.Type) (rows []string) {
+// rowsOf returns a row for each key of a section, and adds what each means to meanings.
+func rowsOf(t *testing.T, docs, meanings map[string]string, name, above string, v reflect.Value, section reflect.Type) (rows []string) {
 	t.Helper()
 	if len(namesIn(section.String())) == 0 {
 		t.Errorf("sections lacks %s", section)
 	}
-	for name, f := range fieldsOf(section) {
-		key, value := below(above, name), v.FieldByIndex(f.Index)
+	for own, f := range fieldsOf(section) {
+		key, value := below(above, own), v.FieldByIndex(f.Index)
 		if hasKeys(f.Type) {
-			rows = append(rows, rowsOf(t, docs, key, value, f.Type)...)
+			rows = append(rows, rowsOf(t, docs, meanings, name, key, value, f.Type)...)
 			continue
 		}
 		owner := section
@@ -109,6 +123,10 @@ func rowsOf(t *testing.T, docs map[string]string, above string, v reflect.Value,
 		if unit := f.Tag.Get("unit"); unit != "" {
 			shown += " (" + unit + ")"
 		}
+		if most := f.Tag.Get("most"); most != "" {
+			shown += " (at most " + most + ")"
+		}
+		meanings[below(name, key)] = meaning(doc, f.Name)
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", key, shown, meaning(doc, f.Name)))
 	}
 	return rows

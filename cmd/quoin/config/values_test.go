@@ -212,7 +212,7 @@ func TestValuesRefused(t *testing.T) {
 		"publicationDefaults.namespace": names, "publicationDefaults.configMap": names, "publications.x.namespace": names, "publications.x.configMap": names,
 		"publicationDefaults.nodes.slinky": names, "publications.x.nodes.slinky": names, "imex.namespace": names, "imex.name": names, "imex.claimTemplate": names,
 		"publicationDefaults.slurmNames":    {"", "short", "full", "slinky", "slinky:c", "slinky:", "slinky:s/C_1", "slinky:S/c", "slinky:s/c/d", "label:a/b", "s/a/b/"},
-		"publicationDefaults.baseBlockSize": {"-1", "0", "18", "65535", "65536"}, "publications.x.minBlockNodes": {"-1", "2"}, "publications.x.parentBlocks": {"-2", "4", "65536"},
+		"publicationDefaults.baseBlockSize": {"-1", "0", "18", "65535", "65536"}, "publications.x.parentBlocks": {"-2", "4", "65536"},
 		"publications.x.blockSizes": {"[-18]", "[18]"}, "publicationDefaults.maxChange": {"-0.1", "0", "0.2", "1", "1.01", "20"}, "publications.x.maxChange": {"0.2", "20"},
 		"publications.x.topology": {"", "tree", "ring"}, "publications.x.gres.naming": {"full", "long"}, "publications.x.gres.autoDetect": {"", "off", "on"},
 	}

@@ -27,12 +27,7 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture
 	if doc == nil {
 		doc = plandoc.New(pub.Name, pub.Place().String())
 	}
-	prev, err := publisher.ReadPlan(pub, &doc.Current.Plan)
-	if err != nil {
-		return nil, nil, err
-	}
-	in := pub.Rules.Gather(snap)
-	made, err := publisher.Make(pub, in, prev)
+	made, err := publisher.Make(pub, pub.Rules.Gather(snap), publisher.ReadPlan(pub, &doc.Current.Plan))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -82,7 +82,7 @@ func TestRealDay(t *testing.T) {
 	}
 }
 
-// TestWorkload starts jobs on free nodes only, and says when fewer blocks would have done.
+// TestWorkload starts jobs on free nodes only, and says when fewer blocks would be large enough.
 func TestWorkload(t *testing.T) {
 	d := day(t)
 	d.source = &pageSource{name: "x"}

@@ -87,7 +87,7 @@ func (w *workload) start(a *ask, plan *topology.Plan, free func(string) bool) (p
 	}
 	j.Fewest = (a.nodes + base - 1) / base
 	if j.Blocks > j.Fewest {
-		j.Note = fmt.Sprintf("%d blocks, %d would have done", j.Blocks, j.Fewest)
+		j.Note = fmt.Sprintf("%d blocks, %d would be large enough", j.Blocks, j.Fewest)
 	}
 	return j, len(j.Nodes) == cmp.Or(a.nodes, 1)
 }

@@ -336,7 +336,7 @@ func clusterCases() []clusterCase {
 			want: []string{"fatal slinky: Controller slurm/slurm: topology.yaml is in ConfigMap quoin-slurm, and topology.conf in ConfigMap slurm-config-extra: slurmctld loads one of the two"}},
 		{name: "one file twice if the refs were as they should be", old: "[{name: quoin-slurm}]", with: "[{name: mine}]", change: func(c *Cluster) { addMap(c, "mine", nil, "topology.yaml") },
 			want: []string{"topology.yaml is in ConfigMap quoin-slurm, and topology.yaml in ConfigMap mine", "fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm"}},
-		{name: "a renamed publication", old: "[{name: quoin-slurm}]", with: "[{name: mine}, {name: quoin-slurm}]", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
+		{name: "a renamed publication", old: "[{name: quoin-slurm}]", with: "[{name: mine}, {name: quoin-slurm}]", set: []string{"publications.gb.removeAfter=20m"}, change: func(c *Cluster) {
 			addMap(c, "mine", nil, "cgroup.conf")
 			addMap(c, "quoin-slurm-gb", revised, "topology.yaml")
 		},
@@ -344,9 +344,9 @@ func clusterCases() []clusterCase {
 		{name: "a ConfigMap that does not exist", old: "[{name: quoin-slurm}]", with: "[{name: gone}, {name: quoin-slurm}]", want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names gone, which does not exist"}},
 		{name: "the site's own files are not named, and changes are held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "x"`, change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf") },
 			want: []string{"fatal files: default: changes are held", "fatal slinky: Controller slurm/slurm: configFileRefs does not name slurm-config-extra: slurmctld does not get configFiles of Slinky's chart"}},
-		{name: "a renamed publication, and a file of the site's own in the old ConfigMap", old: "data: {topology.yaml:", with: "data: {cgroup.conf: x, topology.yaml:", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) { addMap(c, "quoin-slurm-gb", revised, "topology.yaml") },
+		{name: "a renamed publication, and a file of the site's own in the old ConfigMap", old: "data: {topology.yaml:", with: "data: {cgroup.conf: x, topology.yaml:", set: []string{"publications.gb.removeAfter=20m"}, change: func(c *Cluster) { addMap(c, "quoin-slurm-gb", revised, "topology.yaml") },
 			want: []string{"not yet, because cgroup.conf of the site is in ConfigMap quoin-slurm: put it into another one"}},
-		{name: "a renamed publication without a plan", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
+		{name: "a renamed publication without a plan", set: []string{"publications.gb.removeAfter=20m"}, change: func(c *Cluster) {
 			addMap(c, "quoin-slurm-gb", map[string]string{plandoc.AnnotationSeed: "x"}, "topology.yaml")
 		},
 			want: []string{"warning files: gb: no plan is published yet", "not yet, because ConfigMap slurm/quoin-slurm-gb has no plan yet, and slurmctld does not start without the blocks of its nodes"}},

@@ -2,6 +2,7 @@ package session
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 type Flags struct {
 	path  string
 	given []config.Setting
+	times []string
 
 	publication, kubeconfig, context string
 
@@ -39,6 +41,12 @@ func (f *Flags) Add(cmd *cobra.Command) {
 		}
 		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// AddTimes adds the flag by which tests of whole programs shorten waits.
+func (f *Flags) AddTimes(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.times, "times", nil, "waits that tests shorten, such as 'read: 20ms'")
+	_ = cmd.Flags().MarkHidden("times") // fails only without the flag
 }
 
 // AddSources adds the flags that say what Open opens.
@@ -76,6 +84,7 @@ func (f *Flags) AddService(cmd *cobra.Command, section string) {
 	f.AddKey(cmd, "listen", section+".listen", "`address` of /metrics; empty for none")
 	f.AddKey(cmd, "log-level", section+".logLevel", "log from this `level` on: debug, info, warn or error", "debug", "info", "warn", "error")
 	f.AddKey(cmd, "log-format", section+".logFormat", "`form` of the log: text or json", "text", "json")
+	f.AddTimes(cmd)
 }
 
 // AddFiles adds the flags that say what files are made.
@@ -98,7 +107,11 @@ func (f *Flags) AddRelease(cmd *cobra.Command) {
 func (f *Flags) Load() (*config.Config, error) { return f.load(f.path) }
 
 func (f *Flags) load(path string) (*config.Config, error) {
-	return config.Load(defaults(), path, f.given)
+	d := defaults()
+	if err := d.Times.Set(strings.Join(f.times, ", ")); err != nil {
+		return nil, err
+	}
+	return config.Load(d, path, f.given)
 }
 
 // defaults are the values of keys that are given nowhere.

@@ -34,7 +34,7 @@ type Fit struct {
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
 	// Nodes counts the nodes of the topology by state. Free ones that are powered down count as
-	// powered_down. Said is who said the states, or empty if nobody did: then all count as free.
+	// powered_down. Said is who said the states, or empty if nobody did.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
 	// Asked is when Slurm was asked for them, if it was.
@@ -50,7 +50,7 @@ type Fit struct {
 }
 
 // statesUnknown is the finding if no source says which nodes are free.
-var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
+var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free",
 	Remedy: fit.AskStates}
 
 // Code returns the exit code of the answer.
@@ -100,27 +100,22 @@ type FitSource struct {
 	Unread []topology.Finding
 }
 
-// NewFit answers a request in a topology. The site has the topology's nodes and their states.
+// NewFit answers for a job in a topology. The site has the topology's nodes and their states.
 // Without nodes NewFit only counts the segments.
-func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Request) (*Fit, error) {
+func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, j *fit.Job) (*Fit, error) {
 	a := &Fit{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: countStates(site), Said: source.Said, Asked: source.Asked}
 	var err error
 	if a.Reservations, err = reserved(site, source.Reservations); err != nil {
 		return nil, err
 	}
 	a.unit = "SWITCH"
-	counted := r.GPUs == 0 || !slices.ContainsFunc(t.Blocks, func(b topology.Block) bool {
-		return slices.ContainsFunc(b.Nodes, func(node string) bool { state := site.State(node); return state.GPUs == 0 && state.Use != fit.Absent })
-	})
 	if site.HasBlocks() {
 		a.unit = "BLOCK"
-		if counted {
-			a.Segments = site.Segments(r, fit.Sizes...)
-		}
+		a.Segments = site.Free(fit.Sizes...)
 	}
-	unknown := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}
-	if r.Nodes > 0 {
-		found := site.Answer(r)
+	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}, site.Where(func(state fit.State) bool { return state.Use == fit.Unsaid })
+	if j.Nodes > 0 {
+		found := site.Answer(j)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)
 		unknown.Message, unknown.Remedy = found.Why, found.Remedy
 	}
@@ -129,12 +124,8 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 		a.found = append(a.found, unknown)
 	case a.Said == "":
 		a.found = append(a.found, statesUnknown)
-	case r.Nodes == 0 && len(a.Segments) > 0 && len(site.Unsaid) > 0:
-		unknown.Message, unknown.Remedy = "the states of these nodes are not known, so they do not count as free: "+hostlist.Shorten(hostlist.Compress(site.Unsaid)), fit.AskStates
-		a.found = append(a.found, unknown)
-	}
-	if r.Nodes == 0 && !counted {
-		unknown.Message, unknown.Remedy = "the GPUs of some nodes are not known, so the segments are not counted", fit.AskStates
+	case j.Nodes == 0 && len(a.Segments) > 0 && len(unsaid) > 0:
+		unknown.Message, unknown.Remedy = "the states of these nodes are not known, so they do not count as free: "+hostlist.Shorten(hostlist.Compress(unsaid)), fit.AskStates
 		a.found = append(a.found, unknown)
 	}
 	a.found = append(a.found, source.Unread...)

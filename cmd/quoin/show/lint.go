@@ -8,8 +8,8 @@ import (
 )
 
 // FilesResult says what lint found of files without a slurm.conf. names are the files that were read,
-// and release is the one by whose rules.
-func FilesResult(names []string, release string, found []topology.Finding) *Result {
+// and release is the one by whose rules. other are GRES that are not judged.
+func FilesResult(names []string, release string, other []string, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
 	files := and(names)
 	switch Code(found) {
@@ -20,12 +20,14 @@ func FilesResult(names []string, release string, found []topology.Finding) *Resu
 	default:
 		r.Summary = []string{fmt.Sprintf("Slurm can read %s (%s); give --slurm-conf to say whether it does, and to compare nodes", files, release)}
 	}
+	r.addOther(other)
 	return r
 }
 
 // ConfResult says what lint found of a slurm.conf with the files that were read, which may be none.
-// nodes is the number of nodes in slurm.conf. Warnings do not count as a difference.
-func ConfResult(conf, release string, names []string, nodes int, found []topology.Finding) *Result {
+// nodes is the number of nodes in slurm.conf, and other are GRES that are not judged. Warnings do not count as a
+// difference.
+func ConfResult(conf, release string, names []string, nodes int, other []string, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
 	files, against := and(names), fmt.Sprintf("%s (%s)", conf, release)
 	if len(names) > 0 {
@@ -48,7 +50,15 @@ func ConfResult(conf, release string, names []string, nodes int, found []topolog
 	default:
 		r.Summary = []string{fmt.Sprintf("%s %s with %s (%s), %d nodes compared%s; its other settings are not judged", files, goes, conf, release, nodes, why)}
 	}
+	r.addOther(other)
 	return r
+}
+
+// addOther names GRES that are not judged at the end of the last line.
+func (r *Result) addOther(other []string) {
+	if len(other) > 0 {
+		r.Summary[len(r.Summary)-1] += "; other GRES than gpu are not judged: " + and(other)
+	}
 }
 
 // and lists names in a sentence.

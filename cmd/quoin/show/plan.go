@@ -186,7 +186,7 @@ func sums(p *plandoc.Plan) string {
 		if len(p.Topologies) == 0 {
 			parts = append(parts, "no topology")
 		}
-		byNode, _ := gres.ByNode(p.Devices, nil) // lines of a plan have names that can be read
+		byNode := gres.ByNode(p.Devices, nil)
 		parts = append(parts, fmt.Sprintf("no node has a place; nodes with GPUs in gres.conf: %d", len(byNode)))
 		return strings.Join(parts, "; ")
 	}

@@ -71,7 +71,7 @@ held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself if fewer nodes change; those within holdWindow count
+  it ends:           by itself if fewer nodes change; those of the last hour count
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   it cannot be published before the files above
   to publish it:     quoin plan approve 2 --store s
@@ -186,7 +186,7 @@ func TestAged(t *testing.T) {
 
 func TestWaits(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 2, 0, 0, time.UTC)
-	const text = "settleTime, until 2026-11-26T12:01:59Z: over\nholdWindow, until 2026-11-26T12:02:40Z: a\npublishInterval, until 2026-11-26T12:05:10Z: b: c\nholdWindow, until 2026-11-26T15:05:10Z: d\nnot to be read"
+	const text = "settleTime, until 2026-11-26T12:01:59Z: over\nchanges of the last hour, until 2026-11-26T12:02:40Z: a\npause between publications, until 2026-11-26T12:05:10Z: b: c\nchanges of the last hour, until 2026-11-26T15:05:10Z: d\nnot to be read"
 	for name, tt := range map[string]struct {
 		set  *plandoc.Published
 		want string
@@ -194,7 +194,7 @@ func TestWaits(t *testing.T) {
 		"nothing is published": {nil, ""},
 		"nothing waits":        {&plandoc.Published{}, ""},
 		"some wait": {&plandoc.Published{Annotations: map[string]string{plandoc.AnnotationWaits: text}},
-			"waits: holdWindow, until 2026-11-26 12:02:40Z (in 40 s): a\nwaits: publishInterval, until 2026-11-26 12:05:10Z (in 3 min): b: c\nwaits: holdWindow, until 2026-11-26 15:05:10Z (in 3 h): d\n"},
+			"waits: changes of the last hour, until 2026-11-26 12:02:40Z (in 40 s): a\nwaits: pause between publications, until 2026-11-26 12:05:10Z (in 3 min): b: c\nwaits: changes of the last hour, until 2026-11-26 15:05:10Z (in 3 h): d\n"},
 	} {
 		var out strings.Builder
 		if Waits(&out, tt.set, now); out.String() != tt.want {

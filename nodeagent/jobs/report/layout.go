@@ -16,7 +16,7 @@ type Layout struct {
 	// Unit is what it is divided into: block, or leaf switch. Units have the run's nodes.
 	Unit  string `json:"unit"`
 	Units []Unit `json:"units"`
-	// Fewest is the smallest number of units that would have done, as far as is known. Text
+	// Fewest is how many of the units are large enough for the job without other jobs. Text
 	// says it in words.
 	Fewest int    `json:"fewest"`
 	Text   string `json:"text"`

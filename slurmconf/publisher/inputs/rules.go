@@ -48,9 +48,6 @@ type Config struct {
 	Labels nodelabels.Keys
 	// FabricFiles are the texts by which cables are known: paths, and FabricMaps with a label selector.
 	FabricFiles []string
-	// ResourceSlices says that the GPUs of nodes without a report come from their
-	// ResourceSlices.
-	ResourceSlices bool
 }
 
 // Rules are a Config that was checked. They say which nodes a publication takes and how
@@ -141,10 +138,8 @@ func (r *Rules) setPods(text string, bad func(key, value, want string)) {
 }
 
 // FromLists adapts the rules to objects that come from a list and are not watched. Pods then
-// count in any namespace, unless slurmNames or nodes.slinky names the one of a Controller, and
-// ResourceSlices in the list count.
+// count in any namespace, unless slurmNames or nodes.slinky names the one of a Controller.
 func (r *Rules) FromLists() {
-	r.config.ResourceSlices = true
 	if r.names != nil && (r.names.selector != nil || !strings.Contains(r.config.SlurmNames, "/")) {
 		r.names.namespace = ""
 	}
@@ -257,9 +252,6 @@ func (r *Rules) Wants(n *Node) bool {
 func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
 	f := snap.Facts(n, r.config.Labels)
 	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
-	if !r.config.ResourceSlices {
-		f.Slices = nil
-	}
 	return f
 }
 

@@ -83,22 +83,6 @@ func (s *Snapshot) Facts(n *Node, keys nodelabels.Keys) topology.Facts {
 	return f
 }
 
-// GPUs is how many GPUs each node has: as its report says, else its ResourceSlices, else its
-// kubelet.
-func (s *Snapshot) GPUs() map[string]int {
-	out := make(map[string]int, len(s.Nodes))
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		out[n.Name] = n.GPUs
-		for _, of := range []map[string]*topology.Node{s.Slices, s.Reports} {
-			if r := of[n.Name]; r != nil && len(r.GPUs) > 0 {
-				out[n.Name] = len(r.GPUs)
-			}
-		}
-	}
-	return out
-}
-
 // AddWorkers assigns worker pods to the nodes that they run on. Pods without such a node
 // go to Unplaced.
 func (s *Snapshot) AddWorkers(workers []Worker) {

@@ -58,7 +58,7 @@ type Store struct {
 	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
 	slinky    []*slinkyWatch
-	slices    *sliceWatch // nil if no publication looks at them
+	slices    *sliceWatch
 	fabrics   *cables.Reader
 	keys      nodeKeys
 	written   writtenNodes
@@ -89,10 +89,8 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 	for _, informer := range s.informers {
 		s.synced = append(s.synced, informer.HasSynced)
 	}
-	if slices.ContainsFunc(clusters, func(c *publication.Cluster) bool { return c.ResourceSlices }) {
-		s.slices = newSliceWatch(client, s.health, log)
-		s.synced = append(s.synced, s.slices.synced)
-	}
+	s.slices = newSliceWatch(client, s.health, log)
+	s.synced = append(s.synced, s.slices.synced)
 	for _, namespace := range podNamespaces(clusters) { // a Snapshot does not wait for them
 		for _, watch := range watchSlinky(sets, s.health, namespace) {
 			s.slinky, s.informers = append(s.slinky, watch), append(s.informers, watch.informer)
@@ -103,11 +101,7 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		s.informers = append(s.informers, apihealth.NewInformer(s.health, "publication "+c.Place().String(), &corev1.ConfigMap{}, core.ConfigMaps(c.Namespace),
 			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + c.ConfigMap }))
 	}
-	watched := s.informers
-	if s.slices != nil { // which runs its own
-		watched = append(slices.Clone(watched), s.slices.informer)
-	}
-	for _, informer := range watched {
+	for _, informer := range append(slices.Clone(s.informers), s.slices.informer) { // the last is not run with the others
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
 			AddFunc:    func(any) { again.Notify(s.changes) },
 			DeleteFunc: func(any) { again.Notify(s.changes) },
@@ -161,9 +155,7 @@ func (s *Store) Run(ctx context.Context) error {
 	for _, informer := range s.informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	if s.slices != nil {
-		running.Go(func() { s.slices.run(ctx) })
-	}
+	running.Go(func() { s.slices.run(ctx) })
 	running.Go(func() { s.fabrics.Watch(ctx, fabricsAgain, func() { again.Notify(s.changes) }) })
 	running.Wait()
 	return nil
@@ -190,9 +182,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		watch.addTo(snap)
 	}
 	snap.Fabrics = s.fabrics.Read()
-	if s.slices != nil {
-		snap.Slices = inputs.ReadSlices(s.slices.slices())
-	}
+	snap.Slices = inputs.ReadSlices(s.slices.slices())
 	for _, obj := range s.reports.List() {
 		switch r, ok := obj.(*kubeReport); {
 		case !ok:

@@ -23,18 +23,19 @@ import (
 // GPUDriver is the name under which NVIDIA's DRA driver lists GPUs.
 const GPUDriver = "gpu.nvidia.com"
 
-// sliceWatch watches the ResourceSlices of NVIDIA's driver, if the API server has that
-// API (Kubernetes 1.34 and newer).
+// sliceWatch watches the ResourceSlices of NVIDIA's driver, if the API server has that API
+// (Kubernetes 1.34 and newer) and the publisher has the right to list them. Sites without that
+// driver give no such right.
 type sliceWatch struct {
 	client   kubernetes.Interface
 	health   *apihealth.Health
 	log      *slog.Logger
 	informer cache.SharedIndexInformer
-	absent   atomic.Bool // the API server does not have the API
+	absent   atomic.Bool // there is no such API, or no right
 }
 
-// The pauses between two questions for the API: while the API is absent, and after an
-// error.
+// The pauses between two questions for one ResourceSlice: while the API or the right is absent, and
+// after an error.
 const (
 	sliceAbsentPause = 10 * time.Minute
 	sliceErrorPause  = 5 * time.Second
@@ -50,7 +51,7 @@ func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *s
 	return w
 }
 
-// run waits for the API and then watches.
+// run waits for the API and the right, and then watches.
 func (w *sliceWatch) run(ctx context.Context) {
 	for pause := time.Duration(0); ; {
 		select {
@@ -58,16 +59,17 @@ func (w *sliceWatch) run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		_, err := w.client.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+		_, err := w.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{Limit: 1})
 		switch {
 		case err == nil:
 			w.absent.Store(false)
 			w.informer.RunWithContext(ctx)
 			return
-		case apierrors.IsNotFound(err):
-			if !w.absent.Swap(true) {
-				w.log.Warn("the API server has no ResourceSlices, continuing without them", "api", resourcev1.SchemeGroupVersion.String())
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			if !w.absent.Load() {
+				w.log.Info("ResourceSlices are not read: the API server has none, or the publisher has no right to list them", "err", err)
 			}
+			w.absent.Store(true)
 			pause = sliceAbsentPause
 		default:
 			w.health.Note(ctx, "resource slices", err)

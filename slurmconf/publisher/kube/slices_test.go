@@ -13,15 +13,16 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// TestNoResourceSlices asks an API server that is older than Kubernetes 1.34.
+// TestNoResourceSlices asks an API server that is older than Kubernetes 1.34, or that gives no right.
 func TestNoResourceSlices(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		want   string
 		works  bool
 	}{
-		"absent":    {http.StatusNotFound, "has no ResourceSlices, continuing without them", true},
-		"forbidden": {http.StatusForbidden, `not readable, trying again" what="resource slices"`, false},
+		"absent":    {http.StatusNotFound, "ResourceSlices are not read", true},
+		"forbidden": {http.StatusForbidden, "ResourceSlices are not read", true},
+		"broken":    {http.StatusInternalServerError, `not readable, trying again" what="resource slices"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refuses := func(r *http.Request) int {
@@ -41,7 +42,7 @@ func TestNoResourceSlices(t *testing.T) {
 				return &list
 			})
 			var log logText
-			store := New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
+			store := New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{}), log.logger())
 			run(t, store.Run)
 			log.until(t, tt.want)
 			if !tt.works {

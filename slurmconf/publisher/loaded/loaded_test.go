@@ -249,11 +249,11 @@ func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*W
 // bubble is a Watch that works in fake time, which begins at noon.
 type bubble struct {
 	*testing.T
-	w        *Watch
-	f        *fake
-	e        events
-	reg      *prometheus.Registry
-	answered chan struct{}
+	w     *Watch
+	f     *fake
+	e     events
+	reg   *prometheus.Registry
+	heard chan struct{}
 }
 
 // watched runs a test of a Watch.
@@ -261,17 +261,17 @@ func watched(t *testing.T, state *slurmctld.State, reconfigure bool, test func(b
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(noon))
-		b := &bubble{T: t, f: &fake{state: state}, answered: make(chan struct{}, 1)}
+		b := &bubble{T: t, f: &fake{state: state}, heard: make(chan struct{}, 1)}
 		b.w, b.reg = newWatch(t, b.f, &b.e, reconfigure)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		<-b.w.orders // the first question, which TestFirstQuestion is about
-		go b.w.Run(ctx, b.answered)
+		b.w.Slurm.Want(asker, nil) // the first question, which TestFirstQuestion is about
+		go b.w.Slurm.Run(ctx, b.heard)
 		test(b)
 	})
 }
 
-// TestFirstQuestion asks for the release before anybody orders a question.
+// TestFirstQuestion asks for the release before Reconcile wants an answer.
 func TestFirstQuestion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		*fake
@@ -286,11 +286,11 @@ func TestFirstQuestion(t *testing.T) {
 				if release, asking := w.Release(); release != 0 || !asking {
 					t.Errorf("before Slurm is asked: %s, asking %t", release, asking)
 				}
-				answered := make(chan struct{}, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				go w.Run(ctx, answered)
-				<-answered
+				heard := make(chan struct{}, 1)
+				go w.Slurm.Run(ctx, heard)
+				<-heard
 				if release, asking := w.Release(); release != tt.want || asking || tt.brief != 1 {
 					t.Errorf("then: %s, asking %t, after %d questions; want %s after one", release, asking, tt.brief, tt.want)
 				}
@@ -309,13 +309,12 @@ func (b *bubble) until(s *site, until time.Duration) (said []string) {
 			last = first
 			said = append(said, s.after.String()+" "+first)
 		}
-		select {
-		case <-b.answered:
-			if !b.w.News() {
-				b.Error("an answer that is no news")
+		for news := false; !news; news = b.w.News() {
+			select {
+			case <-b.heard:
+			case <-end:
+				return said
 			}
-		case <-end:
-			return said
 		}
 	}
 }
@@ -570,9 +569,33 @@ func TestWatchCannotAsk(t *testing.T) {
 		if said := t.until(s, 4*time.Hour); len(said) != 1 || !strings.HasSuffix(said[0], plandoc.CannotAsk) {
 			t.Errorf("said %q", said)
 		}
+		t.w.End()
+		asked, brief, _ := t.f.count()
+		time.Sleep(time.Hour)
+		if more, others, _ := t.f.count(); len(more) != len(asked) || others != brief {
+			t.Errorf("asked %d times after the end", len(more)+others-len(asked)-brief)
+		}
 		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
-		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged || len(nobody.orders) > 0 {
+		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged {
 			t.Errorf("nobody to ask: %+v", k)
+		}
+	})
+}
+
+// TestWatchHeardByOthers has others ask before the Watch does. What they heard will do, though a later question failed.
+func TestWatchHeardByOthers(t *testing.T) {
+	watched(t, says(time.Minute, nil), false, func(t *bubble) {
+		s := &site{}
+		t.until(s, 8*time.Minute)
+		all := client.Question{Loaded: true, Topologies: topologies(s.input()), Nodes: true}
+		at := t.w.Slurm.Newer(t.Context(), all, time.Now()).Asked
+		t.says(nil, errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		t.w.Slurm.Newer(t.Context(), all, time.Now())
+		time.Sleep(2 * time.Minute)
+		t.until(s, 12*time.Minute)
+		if asked, brief, _ := t.f.count(); t.w.judged != at || len(asked)+brief != 1 {
+			t.Errorf("asked %d times, judged what was asked at %v, want once and %v", len(asked)+brief, t.w.judged, at)
 		}
 	})
 }
@@ -618,7 +641,7 @@ func TestWatchGresAlone(t *testing.T) {
 			if known := t.w.Reconcile(in); known.Text != "" {
 				t.Errorf("it says %q", known.Text)
 			}
-			<-t.answered
+			<-t.heard
 		}
 		if asked, _, _ := t.f.count(); len(asked) != 3 || slices.ContainsFunc(asked, func(q string) bool { return !strings.HasSuffix(q, " ") }) {
 			t.Errorf("asked %q", asked)

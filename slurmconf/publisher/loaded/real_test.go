@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,15 @@ type realSite struct {
 	watch *Watch
 	// now is how far the clock of the publisher is ahead.
 	ahead time.Duration
+}
+
+// follow has a Watch of the Slurm.
+func (r *realSite) follow(slurm client.Asker, e *events, reconfigure bool) {
+	r.t.Helper()
+	r.watch, _ = newWatch(r.t, slurm, e, reconfigure)
+	var asking sync.WaitGroup
+	asking.Go(func() { r.watch.Slurm.Run(r.t.Context(), make(chan struct{}, 1)) })
+	r.t.Cleanup(asking.Wait)
 }
 
 // publish writes a file with the blocks, as a new revision.
@@ -51,7 +61,7 @@ func (r *realSite) look() (*View, string) {
 		in.Nodes[name] = &inputs.Node{Name: name}
 	}
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until Slurm has rested
-		a := r.watch.Slurm.Ask(r.t.Context(), client.Question{Loaded: true, Topologies: topologies(in), Nodes: true}, 0)
+		a := r.watch.Slurm.Newer(r.t.Context(), client.Question{Loaded: true, Topologies: topologies(in), Nodes: true}, began)
 		if a.Err != nil {
 			r.t.Log(a.Err)
 		}
@@ -60,13 +70,6 @@ func (r *realSite) look() (*View, string) {
 		}
 	}
 	known := r.watch.Reconcile(in)
-	select { // as Run does, but at once
-	case o := <-r.watch.orders:
-		if o.reconfigure != "" {
-			r.watch.reconfigure(r.t.Context(), o.reconfigure)
-		}
-	default:
-	}
 	return known.View, known.Text
 }
 
@@ -101,7 +104,7 @@ func TestRealStages(t *testing.T) {
 				"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n", slurmrig.RESTKey: strings.Repeat("k", 32)}})
 			e := events{}
 			r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"d1": "nvl:b1"}}
-			r.watch, _ = newWatch(t, asker(t, c, by), &e, true)
+			r.follow(slurmOf(t, c, by), &e, true)
 			r.publish("b1")
 			r.scontrol("reconfigure")
 			r.slurmd("d1", 20111, "nvl:b1")
@@ -130,8 +133,8 @@ func TestRealStages(t *testing.T) {
 			// d1 loses its place by hand, and is named.
 			r.scontrol("update", "nodename=d1", "topology=")
 			r.until("registered: d1: Slurm has it in no block and no switch, published is nvl:b1: scontrol update nodename=NAME topology=nvl:b1")
-			if len(e) != 1 || r.watch.told == "" {
-				t.Errorf("events %q, told %q", e, r.watch.told)
+			if len(e) != 1 || r.watch.told.IsNew(r.watch.digest) {
+				t.Errorf("events %q, told %+v", e, r.watch.told)
 			}
 		})
 	}
@@ -146,7 +149,7 @@ func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 			"gres.conf":     gresOne + "\n" + gresTwo + "\n",
 			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n"}})
 	r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"n1": "nvl:b1"}}
-	r.watch, _ = newWatch(t, asker(t, c, "slurmrestd"), &events{}, false)
+	r.follow(slurmOf(t, c, "slurmrestd"), &events{}, false)
 	// A slurmctld that is told to reconfigure before slurmd has registered may lose the registration.
 	await.Until(t, "slurmd registers", func() bool {
 		out, err := c.Run(t.Context(), "sinfo", "-h", "-n", "n1", "-o", "%T")
@@ -188,8 +191,8 @@ func (r *realSite) slurmd(name string, port int, spec string) {
 	}
 }
 
-// asker asks the cluster.
-func asker(t *testing.T, c *slurmrig.Cluster, by string) client.Asker {
+// slurmOf asks the cluster.
+func slurmOf(t *testing.T, c *slurmrig.Cluster, by string) client.Asker {
 	t.Helper()
 	if by == "scontrol" {
 		program, err := c.Scontrol()

@@ -104,21 +104,16 @@ func (v *View) registered(name, published string) (Stage, string) {
 // then, because a part of the detected Type is enough in Gres=.
 func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	if v.gres == nil {
-		v.gres, _ = gres.ByNode(v.in.Doc.Current.Plan.Devices, nil) // lines of a plan have names that can be read
+		v.gres = gres.ByNode(v.in.Doc.Current.Plan.Devices, nil)
 	}
 	lines, listed := v.gres[name]
-	want, err := n.GPUs()
-	if err != nil || !listed {
+	counts := gres.ReadCounts(n.Gres)
+	if counts.Err() != nil || !listed {
 		return ""
 	}
-	has := "gres.conf has"
+	has, want := "gres.conf has", counts.GPUs
 	if v.in.Doc.Current.Plan.Detect != "" {
-		has = "the node has"
-		var all gres.GPUCount
-		for _, of := range want {
-			all.Count += of.Count
-		}
-		want = []gres.GPUCount{all}
+		has, want = "the node has", []gres.GPUCount{{Count: gres.Total(want)}}
 	}
 	for _, of := range want {
 		count, known := gres.Count(lines, of.Type)

@@ -1,8 +1,8 @@
 // Package loaded says how far the place of each node has come: planned, published, loaded by
 // slurmctld, registered in Slurm.
 //
-// A View is what is known at one time, and pure. A Watch judges Slurm's last answer and orders the
-// next question, seldom. The package changes no file and no annotation.
+// A View is what is known at one time, and pure. A Watch judges Slurm's last answer and wants the
+// next one, seldom. The package changes no file and no annotation.
 package loaded
 
 import (

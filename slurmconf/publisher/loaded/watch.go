@@ -1,7 +1,6 @@
 package loaded
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -27,6 +26,10 @@ const (
 	failuresSaid = 3
 )
 
+// asker is who wants answers about what Slurm has loaded. It goes after the one about jobs, whose answers
+// have the nodes.
+const asker = "loaded"
+
 // ReasonNeverLoaded is the event of files that slurmctld has not loaded.
 const ReasonNeverLoaded = "FileNeverLoaded"
 
@@ -43,11 +46,11 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// NewWatch returns the Watch of a publication.
+// NewWatch returns the Watch of a publication. Its first question is for the release that files are made for.
 func NewWatch(pub *publication.Cluster, o Options) *Watch {
-	w := &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
+	w := &Watch{Options: o, pub: pub, began: time.Now()}
 	if o.Slurm != nil {
-		w.orders <- order{question: client.Question{Loaded: true}} // its answer says the release that files are made for
+		w.want(client.Question{Loaded: true}, w.began, 0)
 	}
 	return w
 }
@@ -58,19 +61,19 @@ func (w *Watch) Release() (said slurmconf.Release, asking bool) {
 	if w.Slurm == nil {
 		return 0, false
 	}
-	asking = !w.asked.Load()
-	return w.Slurm.Last().State.Release, asking
+	a := w.Slurm.Last()
+	return a.State.Release, a.Failures == 0 && a.Asked.Loaded.Before(w.began)
 }
 
-// Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer and
-// does not wait for one. Run asks. Its memory can be lost.
+// Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer, and says
+// what the Client is to ask next. Its memory can be lost.
 type Watch struct {
 	Options
-	pub    *publication.Cluster
-	orders chan order // from Reconcile to Run
-	news   atomic.Bool
-	asked  atomic.Bool // Run has asked once, whatever came of it
+	pub      *publication.Cluster
+	news     atomic.Bool
+	failures int // that were news; the Client alone looks
 
+	began  time.Time    // when the first question was wanted
 	judged client.Asked // the times of the answer that was judged last
 	waits  bool         // Slurm had not loaded the files then
 	loaded time.Time    // the answer by which Slurm has loaded files was asked for then
@@ -81,16 +84,7 @@ type Watch struct {
 	problems []topology.Finding
 	seen     map[Node]bool // what was pending then, and whether two questions found it
 	never    again.Once    // the digest of files of which people were told
-	told     string        // the digest of files for which Slurm was told to reconfigure
-}
-
-// order is what Run is to ask, and when. An answer that is no older than age will do.
-type order struct {
-	at       time.Time
-	question client.Question
-	age      time.Duration
-	// reconfigure is the digest of files for which Slurm is told to reconfigure first, or "".
-	reconfigure string
+	told     again.Once    // the digest of files for which Slurm was told to reconfigure
 }
 
 // Known is what is known of how far nodes have come.
@@ -106,7 +100,7 @@ type Known struct {
 	Unjudged bool
 }
 
-// Reconcile judges the last answer of Slurm if it is new, and orders the next question.
+// Reconcile judges the last answer of Slurm if it is new, and wants the next one.
 func (w *Watch) Reconcile(in *Input) Known {
 	if w.Slurm == nil || in.Doc.Current.Number == 0 {
 		return Known{View: NewView(in, nil)}
@@ -119,7 +113,7 @@ func (w *Watch) Reconcile(in *Input) Known {
 		if soonest := w.judged.Loaded.Add(askFresh); at.Before(soonest) {
 			at = soonest
 		}
-		w.order(order{at: at, question: w.question(in, &a)})
+		w.want(w.question(in, &a), at, 0)
 	}
 	switch {
 	case a.Failures >= failuresSaid: // so long that nothing is known
@@ -140,7 +134,7 @@ func (w *Watch) Reconcile(in *Input) Known {
 // last.
 func (w *Watch) Problems() []topology.Finding { return w.problems }
 
-// judge says what an answer means, and orders the next question.
+// judge says what an answer means, and wants the next one.
 func (w *Watch) judge(in *Input, v *View, a *client.Answer) {
 	waited := w.waits
 	w.waits = v.Loaded() == No
@@ -148,23 +142,24 @@ func (w *Watch) judge(in *Input, v *View, a *client.Answer) {
 	if w.judged = a.Asked; waited && !w.waits {
 		w.loaded = a.Asked.Loaded
 	}
-	o, pause := order{question: w.question(in, a)}, askEvery
+	pause, age := askEvery, time.Duration(0)
 	switch {
 	case a.Asked.Nodes.Before(w.loaded): // nobody knows how the nodes are since Slurm has loaded the files
 		if pause = askFresh; waited {
 			pause = 0
 		}
-	case w.pub.Slurm.Reconfigure && v.Never() && w.told != w.digest:
-		w.told, o.reconfigure, pause = w.digest, w.digest, askFresh
+	case w.pub.Slurm.Reconfigure && v.Never() && w.told.IsNew(w.digest):
+		w.reconfigure(w.digest)
+		pause = askFresh
 	case w.waits && !v.Never():
 		pause = askFresh
 	case v.Never() || news:
 		pause = askAgain
 	}
-	if o.at = in.Now.Add(pause); pause > askFresh {
-		o.age = pause / 2 // others ask, too
+	if pause > askFresh {
+		age = pause / 2 // others ask, too
 	}
-	w.order(o)
+	w.want(w.question(in, a), in.Now.Add(pause), age)
 }
 
 // question asks how far the places have come. While Slurm has not loaded the files, nodes are
@@ -184,52 +179,32 @@ func topologies(in *Input) (names []string) {
 	return names
 }
 
-// order lets Run do what it is told now, and forget what it was told before.
-func (w *Watch) order(o order) {
-	select {
-	case old := <-w.orders:
-		o.reconfigure = cmp.Or(o.reconfigure, old.reconfigure)
-	default:
-	}
-	w.orders <- o
-}
-
-// Run asks what Reconcile orders until ctx ends. After each answer, and after the first failures,
-// it leaves a value in answered.
-func (w *Watch) Run(ctx context.Context, answered chan struct{}) {
-	if w.Slurm == nil {
-		return
-	}
-	timer := time.NewTimer(askEvery)
-	timer.Stop()
-	var o order
-	said := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case o = <-w.orders:
-			if o.reconfigure != "" {
-				w.reconfigure(ctx, o.reconfigure)
-			}
-			timer.Reset(time.Until(o.at))
-			continue
-		case <-timer.C:
-		}
-		a := w.Slurm.Ask(ctx, o.question, o.age)
-		w.asked.Store(true)
-		if a.Err != nil {
-			timer.Reset(time.Until(a.Next))
-		}
-		if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != said {
-			said = failures
+// want replaces what is asked next. An answer of that age will do then.
+func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
+	next := client.Want{Question: q, At: at, Than: at.Add(-age)}
+	next.Then = func(_ context.Context, a *client.Answer) *client.Want {
+		if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != w.failures {
+			w.failures = failures
 			w.news.Store(true)
-			again.Notify(answered)
 		}
+		if a.Err == nil {
+			return nil
+		}
+		retry := next
+		retry.At = a.Next
+		return &retry
+	}
+	w.Slurm.Want(asker, &next)
+}
+
+// End wants no more answers.
+func (w *Watch) End() {
+	if w.Slurm != nil {
+		w.Slurm.Want(asker, nil)
 	}
 }
 
-// News reports whether Run has left a value in answered since the last call.
+// News reports whether there was an answer since the last call, or one of the first failures in a row.
 func (w *Watch) News() bool { return w.news.Swap(false) }
 
 // say says what is pending. A node that is not registered as published is pending if two questions
@@ -274,11 +249,14 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	return news
 }
 
-// reconfigure tells Slurm to read its files again, because it has not loaded those of the digest.
-func (w *Watch) reconfigure(ctx context.Context, digest string) {
-	if err := w.Slurm.Reconfigure(ctx); err != nil {
-		w.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
-		return
-	}
-	w.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", digest)
+// reconfigure lets Slurm be told to read its files again, because it has not loaded those of the digest.
+func (w *Watch) reconfigure(digest string) {
+	w.Slurm.Want("reconfigure", &client.Want{Then: func(ctx context.Context, _ *client.Answer) *client.Want {
+		if err := w.Slurm.Reconfigure(ctx); err != nil {
+			w.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+		} else {
+			w.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", digest)
+		}
+		return nil
+	}})
 }

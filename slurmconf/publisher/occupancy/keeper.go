@@ -1,23 +1,21 @@
 // Package occupancy says how running jobs lie in the published topologies of each publication,
 // beside what Slurm says of its nodes, and how many segments of further jobs fit there.
 //
-// While it runs it wants an answer of each Slurm once a minute, and of a slow one less often. A
-// reader may want something fresher. It changes nothing in Slurm and in no store, and its memory
-// can be lost.
+// While a publisher leads, the Keeper wants an answer of each Slurm once a minute, and of a slow one less
+// often. A reader may want something fresher. The Client of the Slurm asks. The Keeper changes nothing in
+// Slurm and in no store, and its memory can be lost.
 package occupancy
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -61,21 +59,19 @@ type Keeper struct {
 	// Details asks which GPUs each job has, however many nodes there are. It is for who asks once.
 	Details bool
 	sites   map[string]*site
-	log     *slog.Logger
 }
 
 // site is one publication.
 type site struct {
 	slurm *client.Client
-	wake  chan struct{} // gets a value when places change
 	job   chan struct{} // holds a value while somebody asks about one job
 
 	mu     sync.Mutex // guards what follows
+	began  time.Time  // an answer is wanted each minute since then; zero: nobody follows
 	jobs   []Job      // those of the answer that was judged last, or nil
 	seen   time.Time  // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
-	news   bool             // places have changed since the last judgement
 	gpus   map[run][]string // of runs that somebody has asked about
 }
 
@@ -86,37 +82,28 @@ type run struct {
 }
 
 // New returns a Keeper of the publications whose Slurm can be asked: of those that have a Client.
-func New(slurm map[string]*client.Client, log *slog.Logger) *Keeper {
-	k := &Keeper{sites: map[string]*site{}, log: log}
+func New(slurm map[string]*client.Client) *Keeper {
+	k := &Keeper{sites: map[string]*site{}}
 	for name, c := range slurm {
-		k.sites[name] = &site{slurm: c, wake: make(chan struct{}, 1), job: make(chan struct{}, 1)}
+		k.sites[name] = &site{slurm: c, job: make(chan struct{}, 1)}
 	}
 	return k
 }
 
-// Set takes the published topologies of a publication. The same places again change nothing.
+// Set takes the published topologies of a publication, and asks for the jobs there. The same topologies
+// again change nothing.
 func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	s := k.sites[name]
-	if s == nil || s.has(topologies) {
+	if s == nil {
 		return
-	}
-	places, err := fit.NewMap(topologies)
-	if err != nil { // the topologies were read from the plan
-		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given = topologies; s.places != nil && reflect.DeepEqual(s.places, places) {
+	if s.given != nil && reflect.DeepEqual(s.given, topologies) {
 		return
 	}
-	s.places, s.news = places, true
-	again.Notify(s.wake)
-}
-
-func (s *site) has(topologies []topology.Topology) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.given != nil && reflect.DeepEqual(s.given, topologies)
+	s.given, s.places = topologies, fit.NewMap(topologies)
+	k.Soon(name)
 }
 
 // Asks reports whether the Slurm of a publication can be asked.
@@ -142,22 +129,64 @@ func (k *Keeper) View(name string) View {
 }
 
 // Fresher returns what is known of a publication, and waits for an answer of Slurm before if the
-// last one is older than age.
-func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
+// last one is older than askPause.
+func (k *Keeper) Fresher(ctx context.Context, name string) View {
 	s := k.sites[name]
 	if s == nil {
 		return View{}
 	}
-	err := s.slurm.Ask(ctx, k.question(s), max(age, askPause)).Err
+	err := s.slurm.Newer(ctx, k.question(s), time.Now().Add(-askPause)).Err
 	v := k.View(name)
 	v.Err = err
 	return v
 }
 
-// Soon lets what is known be no older than age soon, and does not wait for it.
-func (k *Keeper) Soon(ctx context.Context, name string, age time.Duration) {
+// asker is who wants answers about jobs.
+const asker = "jobs"
+
+// Soon lets what is known be no older than askPause soon, and does not wait for the answer.
+func (k *Keeper) Soon(name string) {
 	if s := k.sites[name]; s != nil {
-		s.slurm.Soon(ctx, k.question(s), max(age, askPause))
+		now := time.Now()
+		s.slurm.Want(asker, k.want(s, now, now.Add(-askPause)))
+	}
+}
+
+// want wants an answer then, and the next one after it.
+func (k *Keeper) want(s *site, at, than time.Time) *client.Want {
+	return &client.Want{Question: k.question(s), At: at, Than: than, Then: func(context.Context, *client.Answer) *client.Want { return k.next(s) }}
+}
+
+// next says what is wanted after an answer. While Follow holds, that is one more answer in the minute
+// that comes next, unless the last one will do.
+func (k *Keeper) next(s *site) *client.Want {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.began.IsZero() {
+		return nil
+	}
+	minute := s.began.Add(time.Since(s.began).Truncate(askEvery) + askEvery)
+	return k.want(s, minute, minute.Add(-s.rest()))
+}
+
+// Follow wants an answer of each Slurm each minute until Forget.
+func (k *Keeper) Follow() {
+	for _, s := range k.sites {
+		s.mu.Lock()
+		s.began = time.Now()
+		s.mu.Unlock()
+		s.slurm.Want(asker, k.next(s))
+	}
+}
+
+// Forget forgets what is known, and wants no more answers.
+func (k *Keeper) Forget() {
+	for _, s := range k.sites {
+		s.mu.Lock()
+		s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
+		s.began, s.seen = time.Time{}, s.slurm.Last().Asked.Jobs
+		s.mu.Unlock()
+		s.slurm.Want(asker, nil)
 	}
 }
 
@@ -239,80 +268,25 @@ func (k *Keeper) NodeStates(name string) map[string]string {
 	return states
 }
 
-// Run wants answers until ctx ends: each minute, and when topologies change. Then it forgets what
-// it knows.
-func (k *Keeper) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	for name, s := range k.sites {
-		all.Go(func() {
-			tick := time.NewTicker(askEvery)
-			defer tick.Stop()
-			defer s.forget()
-			for {
-				age := askPause
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					age = s.rest()
-				case <-s.wake:
-				}
-				k.Fresher(ctx, name, age)
-			}
-		})
-	}
-	all.Wait()
-}
-
 // rest is the age from which the Keeper itself wants another answer. The answer does not become
 // stale meanwhile.
 func (s *site) rest() time.Duration {
 	return min(max(askEvery-askPause, restFor*s.slurm.Last().Took), Stale-askEvery)
 }
 
-func (s *site) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
-	s.seen = s.slurm.Last().Asked.Jobs
-}
-
-// take judges the jobs that are new, and all if the places have changed. The caller holds the lock.
+// take judges the jobs of an answer. The caller holds the lock.
 func (s *site) take(a *client.Answer) {
-	state, news, old := &a.State, s.news, make(map[run][]fit.Judgement, len(s.jobs))
-	for i := range s.jobs {
-		old[runOf(&s.jobs[i].Job)] = s.jobs[i].Judgements
-	}
-	isNew := func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known }
-	var judged map[int][]fit.Judgement
-	if s.places != nil {
-		judged = s.places.Judge(state, isNew)
-	}
-	s.jobs, s.seen, s.news = make([]Job, len(state.Jobs)), a.Asked.Jobs, false
-	running := make(map[run]bool, len(state.Jobs))
-	for i := range state.Jobs {
-		j := &state.Jobs[i]
-		key := runOf(j)
-		r := old[key]
-		if isNew(j) {
-			r = fewer(judged[i], r)
+	s.jobs, s.seen = make([]Job, len(a.State.Jobs)), a.Asked.Jobs
+	running := make(map[run]bool, len(a.State.Jobs))
+	for i := range a.State.Jobs {
+		j := &a.State.Jobs[i]
+		s.jobs[i].Job = *j
+		if s.places != nil {
+			s.jobs[i].Judgements = s.places.Judge(j, a.State.Partitions)
 		}
-		running[key] = true
-		s.jobs[i] = Job{*j, r}
+		running[runOf(j)] = true
 	}
 	maps.DeleteFunc(s.gpus, func(key run, _ []string) bool { return !running[key] })
 }
 
 func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }
-
-// fewer keeps the fewest units that were proved earlier, if the job is counted as then.
-func fewer(fresh, old []fit.Judgement) []fit.Judgement {
-	for i := range fresh {
-		for k := range old {
-			if f, o := &fresh[i], &old[k]; f.Topology == o.Topology && len(f.Names) == len(o.Names) {
-				f.Fewest = min(f.Fewest, o.Fewest)
-			}
-		}
-	}
-	return fresh
-}

@@ -26,7 +26,6 @@ type slurm struct {
 	mu    sync.Mutex
 	asked []time.Time
 	jobs  []slurmctld.Job
-	busy  map[string]time.Time // when a node was last busy; else long ago
 	err   error
 	takes time.Duration
 }
@@ -45,11 +44,7 @@ func (s *slurm) Ask(ctx context.Context, q client.Question) (*slurmctld.State, e
 	}
 	state := &slurmctld.State{Nodes: map[string]slurmctld.Node{}, Jobs: s.jobs, Partitions: map[string]string{"p": ""}}
 	for i := 1; i <= 12; i++ {
-		name := fmt.Sprint("n", i)
-		state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: time.Unix(1, 0)}
-		if at, is := s.busy[name]; is {
-			state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: at}
-		}
+		state.Nodes[fmt.Sprint("n", i)] = slurmctld.Node{State: "IDLE"}
 	}
 	if !q.Jobs || !q.Nodes {
 		return nil, errors.New("want nodes and jobs")
@@ -83,12 +78,35 @@ func newKeeper(t *testing.T, s *slurm) (*Keeper, *strings.Builder) {
 	t.Helper()
 	text := &strings.Builder{}
 	log := slog.New(slog.NewTextHandler(text, nil))
-	return New(map[string]*client.Client{name: client.New(name, s, log)}, log), text
+	return New(map[string]*client.Client{name: client.New(name, s, log)}), text
 }
 
 const name = "default"
 
-// job is a job of partition p that started a minute after the others' nodes became idle.
+// asks runs the Client of a Keeper until the returned function is called.
+func asks(t *testing.T, k *Keeper) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() { k.sites[name].slurm.Run(ctx, make(chan struct{}, 1)) })
+	return func() {
+		cancel()
+		asking.Wait()
+	}
+}
+
+// follow has a Keeper follow its Slurm until the returned function is called.
+func follow(t *testing.T, k *Keeper) (end func()) {
+	t.Helper()
+	ended := asks(t, k)
+	k.Follow()
+	return func() {
+		k.Forget()
+		ended()
+	}
+}
+
+// job is a job of partition p.
 func job(id, nodes string, segment int) slurmctld.Job {
 	return slurmctld.Job{ID: id, Nodes: nodes, Partition: "p", Segment: segment, Start: time.Unix(60, 0)}
 }
@@ -102,22 +120,19 @@ func words(v *View) (all []string) {
 	return all
 }
 
-// TestRun asks once a minute while it runs, and when topologies change. What was said of a job
-// at first stays.
+// TestRun asks once a minute while it runs, and when topologies change.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2,5-6]", 2)}, busy: map[string]time.Time{}}
+		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2,5-6]", 2)}}
 		k, _ := newKeeper(t, s)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { k.Run(ctx); close(ended) }()
+		end := follow(t, k)
 		synctest.Wait()
 		if s.questions() != 0 || !k.Asks(name) || k.Asks("other") {
 			t.Errorf("%d questions before there is a place", s.questions())
 		}
 		k.Set(name, racks())
 		synctest.Wait()
-		first := []string{"1 2 blocks, 1 would have done", "1 1 leaf switch"}
+		first := []string{"1 2 blocks, 1 would be large enough", "1 1 leaf switch"}
 		check := func(questions int, want ...string) {
 			t.Helper()
 			v := k.View(name)
@@ -126,19 +141,13 @@ func TestRun(t *testing.T) {
 			}
 		}
 		check(1, first...)
-		// Other nodes are used, so that nothing would be proved of job 1 any more. Job 2 comes.
-		s.set(func() {
-			for _, n := range []string{"n3", "n7", "n9"} {
-				s.busy[n] = time.Unix(70, 0)
-			}
-			s.jobs = append(s.jobs, job("2", "n[10-11]", 0))
-		})
+		s.set(func() { s.jobs = append(s.jobs, job("2", "n[10-11]", 0)) })
 		time.Sleep(59 * time.Second)
 		check(1, first...)
 		time.Sleep(2 * time.Second) // between two questions
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		k.Set(name, racks())                                                        // the same again
-		k.Set(name, append(racks(), topology.Topology{Name: "flat", Kind: "flat"})) // the same places: what was proved stays proved
+		k.Set(name, append(racks(), topology.Topology{Name: "flat", Kind: "flat"})) // the same places
 		synctest.Wait()
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		time.Sleep(time.Minute)
@@ -147,8 +156,7 @@ func TestRun(t *testing.T) {
 		s.set(func() { s.jobs = []slurmctld.Job{job("1", "n[1-2,5-6]", 4)}; s.jobs[0].Start = time.Unix(69, 0) })
 		time.Sleep(time.Minute)
 		check(4, "1 2 blocks; segment 4 got 2+2", "1 1 leaf switch")
-		cancel()
-		<-ended
+		end()
 		if v := k.View(name); !v.Asked.IsZero() || v.Jobs != nil || k.NodeStates(name) != nil {
 			t.Errorf("it remembers %+v", v)
 		}
@@ -157,12 +165,49 @@ func TestRun(t *testing.T) {
 
 // TestNobodyToAsk has a publication that does not say how Slurm is asked.
 func TestNobodyToAsk(t *testing.T) {
-	k := New(nil, slog.Default())
+	k := New(nil)
 	k.Set(name, racks())
-	k.Soon(t.Context(), name, 0)
-	if v := k.Fresher(t.Context(), name, 0); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
+	k.Soon(name)
+	if v := k.Fresher(t.Context(), name); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
 		t.Errorf("%+v", v)
 	}
+}
+
+// TestSoon has somebody look all the time, and once, while the Keeper follows Slurm and while it does not.
+func TestSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slurm{}
+		k, _ := newKeeper(t, s)
+		defer asks(t, k)()
+		all := 0
+		check := func(what string, want int) {
+			t.Helper()
+			if n := s.questions() - all; n != want {
+				t.Errorf("%s: %d questions, want %d", what, n, want)
+			}
+			all = s.questions()
+		}
+		k.Soon(name)
+		time.Sleep(time.Hour)
+		check("one look at a Slurm that is not followed", 1)
+		for range 30 {
+			k.Soon(name)
+			time.Sleep(2 * time.Second)
+		}
+		check("a minute of looks, each 2 s", 5)
+		k.Follow()
+		time.Sleep(time.Hour + time.Second)
+		check("an hour that is followed", 60)
+		k.Soon(name)
+		time.Sleep(58 * time.Second)
+		check("one look just after an answer", 0)
+		k.Forget()
+		time.Sleep(time.Hour)
+		check("an hour after", 0)
+		k.Soon(name)
+		time.Sleep(time.Hour)
+		check("one look after", 1)
+	})
 }
 
 // TestFresher lets several readers ask at once, and again before ten seconds are over.
@@ -173,23 +218,23 @@ func TestFresher(t *testing.T) {
 		var readers sync.WaitGroup
 		for range 8 {
 			readers.Go(func() {
-				if v := k.Fresher(t.Context(), name, 0); len(v.Nodes) != 12 || v.Err != nil {
+				if v := k.Fresher(t.Context(), name); len(v.Nodes) != 12 || v.Err != nil {
 					t.Errorf("%d nodes, %v", len(v.Nodes), v.Err)
 				}
 			})
 		}
 		readers.Wait()
-		k.Fresher(t.Context(), name, 5*time.Second)
+		k.Fresher(t.Context(), name)
 		if s.questions() != 1 {
 			t.Errorf("%d questions", s.questions())
 		}
 		time.Sleep(askPause)
-		k.Fresher(t.Context(), name, time.Minute)
-		k.Fresher(t.Context(), name, 5*time.Second)
+		k.Fresher(t.Context(), name)
+		k.Fresher(t.Context(), name)
 		if s.questions() != 2 {
 			t.Errorf("%d questions", s.questions())
 		}
-		if v := k.Fresher(t.Context(), "other", 0); !v.Asked.IsZero() {
+		if v := k.Fresher(t.Context(), "other"); !v.Asked.IsZero() {
 			t.Errorf("other: %+v", v)
 		}
 		if states := k.NodeStates(name); len(states) != 12 || states["n1"] != "IDLE" {
@@ -199,10 +244,10 @@ func TestFresher(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		time.Sleep(askPause)
-		if v := k.Fresher(gone, name, 0); !errors.Is(v.Err, context.DeadlineExceeded) || len(v.Nodes) != 12 {
+		if v := k.Fresher(gone, name); !errors.Is(v.Err, context.DeadlineExceeded) || len(v.Nodes) != 12 {
 			t.Errorf("a reader that goes away: %d nodes, %v", len(v.Nodes), v.Err)
 		}
-		k.Fresher(t.Context(), name, 0)
+		k.Fresher(t.Context(), name)
 		if v := k.View(name); s.questions() != 3 || v.Err != nil {
 			t.Errorf("%d questions, %v", s.questions(), v.Err)
 		}
@@ -214,9 +259,7 @@ func TestFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2]", 0)}}
 		k, log := newKeeper(t, s)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { k.Run(ctx); close(ended) }()
+		end := follow(t, k)
 		k.Set(name, racks())
 		synctest.Wait()
 		s.set(func() { s.err = errors.New("no route") })
@@ -234,8 +277,7 @@ func TestFails(t *testing.T) {
 		if v := k.View(name); v.Err != nil || !v.Fresh(time.Now()) {
 			t.Errorf("%+v", v)
 		}
-		cancel()
-		<-ended
+		end()
 	})
 }
 
@@ -244,16 +286,13 @@ func TestSlowSlurm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slurm{takes: 10 * time.Second}
 		k, _ := newKeeper(t, s)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { k.Run(ctx); close(ended) }()
+		end := follow(t, k)
 		k.Set(name, racks())
 		time.Sleep(61*time.Minute + 30*time.Second) // between two questions
 		if n := s.questions(); n < 15 || n > 18 {
 			t.Errorf("%d questions in an hour, want one in 200 s or somewhat more", n)
 		}
-		cancel()
-		<-ended
+		end()
 	})
 }
 
@@ -267,16 +306,16 @@ func TestSeries(t *testing.T) {
 	}
 	series.Watch(k)
 	k.Set(name, racks())
-	k.Fresher(t.Context(), name, 0)
+	k.Fresher(t.Context(), name)
 	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_blocks Blocks that a running job of two nodes or more uses.
 # TYPE quoin_job_blocks gauge
 quoin_job_blocks{job_id="1",publication="default",topology="nvl"} 3
 quoin_job_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_blocks The fewest blocks that would have done when the job started.
+# HELP quoin_job_fewest_blocks The fewest of a running job's blocks that are large enough for it, without other jobs.
 # TYPE quoin_job_fewest_blocks gauge
 quoin_job_fewest_blocks{job_id="1",publication="default",topology="nvl"} 3
-quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_leaf_switches The fewest leaf switches that would have done.
+quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 1
+# HELP quoin_job_fewest_leaf_switches The fewest of a running job's leaf switches that are large enough for it, without other jobs.
 # TYPE quoin_job_fewest_leaf_switches gauge
 quoin_job_fewest_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
 quoin_job_fewest_leaf_switches{job_id="3",publication="default",topology="fabric"} 1
@@ -308,7 +347,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	NewSeries(reg).Watch(k)
 	k.Set(name, racks())
-	k.Fresher(t.Context(), name, 0)
+	k.Fresher(t.Context(), name)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

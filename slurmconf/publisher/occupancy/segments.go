@@ -3,13 +3,11 @@ package occupancy
 import (
 	"maps"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -40,13 +38,7 @@ type Segments struct {
 // published is the plan that was last published.
 type published struct {
 	namespaces []string
-	topologies []*fittable
-}
-
-// fittable is a block topology.
-type fittable struct {
-	name string
-	site fit.Site
+	topologies []topology.Topology // with blocks
 	// owners are the names of nodes in Kubernetes, and gpus how many each has, by Slurm name.
 	owners map[string]string
 	gpus   map[string]int
@@ -85,40 +77,26 @@ func (c *Segments) Clear() {
 
 // Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
 func (c *Segments) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
-	p := &published{namespaces: namespaces}
+	p := &published{namespaces: namespaces, owners: map[string]string{}, gpus: map[string]int{}}
 	for i := range topologies {
-		if t := &topologies[i]; len(t.Sizes) > 0 {
-			p.topologies = append(p.topologies, newFittable(t, placed, gpus))
+		if len(topologies[i].Sizes) > 0 {
+			p.topologies = append(p.topologies, topologies[i])
+		}
+	}
+	names := map[string]int{}
+	for i := range placed {
+		names[placed[i].Node]++
+	}
+	for i := range placed {
+		name, node := placed[i].SlurmName, placed[i].Node
+		p.owners[name] = node
+		if names[node] == 1 { // else nobody knows which of the node's GPUs a name has
+			p.gpus[name] = gpus[node]
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.plans[publication] = p
-}
-
-func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[string]int) *fittable {
-	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Sizes, Blocks: t.Blocks}, owners: map[string]string{}, gpus: map[string]int{}}
-	in := map[string]bool{}
-	for _, b := range t.Blocks {
-		for _, name := range b.Nodes {
-			in[name] = true
-		}
-	}
-	names := map[string]int{} // of a Node; nobody knows how many GPUs each of several names has
-	for i := range placed {
-		names[placed[i].Node]++
-	}
-	for i := range placed {
-		n := &placed[i]
-		if !in[n.SlurmName] {
-			continue
-		}
-		f.owners[n.SlurmName] = n.Node
-		if names[n.Node] == 1 {
-			f.gpus[n.SlurmName] = gpus[n.Node]
-		}
-	}
-	return f
 }
 
 // Describe implements prometheus.Collector.
@@ -134,22 +112,18 @@ func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 	states, slurm, plans := c.states, c.slurm, maps.Clone(c.plans)
 	c.mu.Unlock()
 	for publication, p := range plans {
-		var words map[string]string
-		if states != nil {
-			words = states.SlurmStates(p.namespaces)
-		}
-		if len(words) == 0 && slurm != nil {
-			words = p.byOwner(slurm.NodeStates(publication))
-		}
-		if len(words) == 0 {
+		words := p.words(publication, states, slurm)
+		if words == nil {
 			continue
 		}
 		gauge := func(d *prometheus.Desc, value int, of ...string) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication}, of...)...)
 		}
 		ill := map[string]bool{}
-		for _, t := range p.topologies {
-			t.collect(words, ill, gauge)
+		for i := range p.topologies {
+			t := &p.topologies[i]
+			site := fit.NewSite(t, 0, fit.StatesOf(words))
+			p.collect(t.Name, site, ill, gauge)
 		}
 		for node := range ill {
 			gauge(unavailable, 1, node)
@@ -157,64 +131,55 @@ func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// byOwner returns words by the names of nodes in Kubernetes.
-func (p *published) byOwner(bySlurm map[string]string) map[string]string {
-	words := make(map[string]string, len(bySlurm))
-	for _, t := range p.topologies {
-		for name, node := range t.owners {
-			if word, known := bySlurm[name]; known {
-				words[node] = inputs.JoinStates(words[node], word)
+// words returns Slurm's words for the state of a node by its Slurm name: those of worker pods, or else
+// those of Slurm. It is nil if neither says any.
+func (p *published) words(publication string, states podStates, slurm slurmStates) func(name string) string {
+	if states != nil {
+		if byNode := states.SlurmStates(p.namespaces); len(byNode) > 0 {
+			return func(name string) string { return byNode[p.owners[name]] }
+		}
+	}
+	if slurm != nil {
+		byName := slurm.NodeStates(publication)
+		for name := range p.owners {
+			if byName[name] != "" {
+				return func(name string) string { return byName[name] }
 			}
 		}
 	}
-	return words
+	return nil
 }
 
 // collect sends the series of a topology, and adds its nodes that take no job to ill.
-func (t *fittable) collect(words map[string]string, ill map[string]bool, gauge func(d *prometheus.Desc, value int, of ...string)) {
-	known := map[string]fit.State{"": {Use: fit.Unavailable}} // a site has few words
-	state := make(map[string]fit.State, len(t.owners))
-	site := t.site
-	site.State = func(node string) fit.State {
-		s, is := state[node]
-		if !is {
-			s.Use = fit.Unavailable
-		}
-		return s
-	}
-	for name, node := range t.owners {
-		word := words[node]
-		s, is := known[word]
-		if !is {
-			s = fit.StateOf(strings.Split(word, "+")...)
-			known[word] = s
-		}
-		state[name] = s
-		if s.Use == fit.Unavailable {
-			ill[node] = true
-		}
-	}
+func (p *published) collect(topology string, site *fit.Site, ill map[string]bool, gauge func(d *prometheus.Desc, value int, of ...string)) {
 	idle, fewest := 0, 0
 	for _, b := range site.Blocks {
 		count := map[fit.Use]int{}
 		for _, name := range b.Nodes {
 			use := site.State(name).Use
 			count[use]++
-			if gpus := t.gpus[name]; use == fit.Free && (fewest == 0 || gpus < fewest) {
-				fewest = gpus
+			switch use {
+			case fit.Free:
+				if gpus := p.gpus[name]; fewest == 0 || gpus < fewest {
+					fewest = gpus
+				}
+			case fit.Unavailable, fit.Absent:
+				if node, known := p.owners[name]; known {
+					ill[node] = true
+				}
 			}
 		}
 		idle += count[fit.Free]
 		for _, use := range fit.Uses {
 			if len(b.Nodes) > 0 {
-				gauge(nodes, count[use], t.name, b.Name, use.String())
+				gauge(nodes, count[use], topology, b.Name, use.String())
 			}
 		}
 	}
-	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
+	for _, row := range site.Free(fit.Sizes...) {
 		size := strconv.Itoa(row.Size)
-		gauge(free, row.Now, t.name, size)
-		gauge(maximum, row.All, t.name, size)
-		gauge(stranded, (idle-row.Now*row.Size)*fewest, t.name, size)
+		gauge(free, row.Now, topology, size)
+		gauge(maximum, row.All, topology, size)
+		gauge(stranded, (idle-row.Now*row.Size)*fewest, topology, size)
 	}
 }

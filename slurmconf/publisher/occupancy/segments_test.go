@@ -101,26 +101,40 @@ quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
 	check("")
 }
 
-// TestSharedNode has two Slurm names on one Node: nobody knows how many GPUs each has, and the Node is free if both
-// are.
-func TestSharedNode(t *testing.T) {
-	topologies, placed, gpus, _ := racksOf(3)
-	placed[1].Node = placed[0].Node
-	f := newFittable(&topologies[0], placed, gpus)
-	if diff := cmp.Diff(map[string]int{"gpu-3": 4}, f.gpus); diff != "" {
-		t.Errorf("GPUs (-want +got):\n%s", diff)
-	}
-	p := published{topologies: []*fittable{f}}
-	want := map[string]string{"host-1": "allocated+idle", "host-3": "idle"}
-	if diff := cmp.Diff(want, p.byOwner(map[string]string{"gpu-1": "idle", "gpu-2": "allocated", "gpu-3": "idle"})); diff != "" {
-		t.Errorf("states (-want +got):\n%s", diff)
-	}
-}
-
 // bySlurm are the states of a publication's nodes by Slurm name.
 type bySlurm map[string]map[string]string
 
 func (s bySlurm) NodeStates(publication string) map[string]string { return s[publication] }
+
+// TestSharedNode has two Slurm names on one Node. Each has a state of its own, and nobody knows how many GPUs each has.
+func TestSharedNode(t *testing.T) {
+	topologies, placed, gpus, _ := racksOf(3)
+	placed[1].Node = placed[0].Node
+	reg := prometheus.NewRegistry()
+	c := NewSegments(reg)
+	c.Watch(nil, bySlurm{"metal": {"gpu-1": "DOWN", "gpu-2": "IDLE", "gpu-3": "ALLOCATED"}})
+	c.Set("metal", nil, topologies, placed, gpus)
+	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
+# TYPE quoin_block_nodes gauge
+quoin_block_nodes{block="rack1",publication="metal",state="busy",topology="nvl"} 1
+quoin_block_nodes{block="rack1",publication="metal",state="free",topology="nvl"} 1
+quoin_block_nodes{block="rack1",publication="metal",state="unavailable",topology="nvl"} 1
+# HELP quoin_node_unavailable 1 for a node that is drained, down or not in Slurm.
+# TYPE quoin_node_unavailable gauge
+quoin_node_unavailable{node="host-1",publication="metal"} 1
+# HELP quoin_stranded_gpus GPUs of free nodes that segments of this size leave over.
+# TYPE quoin_stranded_gpus gauge
+quoin_stranded_gpus{publication="metal",size="1",topology="nvl"} 0
+quoin_stranded_gpus{publication="metal",size="16",topology="nvl"} 0
+quoin_stranded_gpus{publication="metal",size="18",topology="nvl"} 0
+quoin_stranded_gpus{publication="metal",size="2",topology="nvl"} 0
+quoin_stranded_gpus{publication="metal",size="4",topology="nvl"} 0
+quoin_stranded_gpus{publication="metal",size="8",topology="nvl"} 0
+`), "quoin_block_nodes", "quoin_node_unavailable", "quoin_stranded_gpus")
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 // TestStatesOfSlurm takes the states from Slurm where no pod says any.
 func TestStatesOfSlurm(t *testing.T) {

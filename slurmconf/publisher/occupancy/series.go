@@ -19,10 +19,10 @@ var (
 	labels     = []string{"publication", "topology", "job_id"}
 	answered   = prometheus.NewDesc("quoin_publisher_slurm_answer_timestamp_seconds", "When Slurm last said which jobs run.", []string{"publication"}, nil)
 	blocks     = prometheus.NewDesc("quoin_job_blocks", "Blocks that a running job of two nodes or more uses.", labels, nil)
-	fewest     = prometheus.NewDesc("quoin_job_fewest_blocks", "The fewest blocks that would have done when the job started.", labels, nil)
+	fewest     = prometheus.NewDesc("quoin_job_fewest_blocks", "The fewest of a running job's blocks that are large enough for it, without other jobs.", labels, nil)
 	split      = prometheus.NewDesc("quoin_job_split_segments", "Segments of a running job that are not together. got has the nodes in each block.", append(slices.Clone(labels), "segment", "got"), nil)
 	leaves     = prometheus.NewDesc("quoin_job_leaf_switches", "Leaf switches that a running job of two nodes or more uses.", labels, nil)
-	fewestLeaf = prometheus.NewDesc("quoin_job_fewest_leaf_switches", "The fewest leaf switches that would have done.", labels, nil)
+	fewestLeaf = prometheus.NewDesc("quoin_job_fewest_leaf_switches", "The fewest of a running job's leaf switches that are large enough for it, without other jobs.", labels, nil)
 )
 
 // Series are the series of a Keeper's views.

@@ -31,10 +31,10 @@ func (a *Asked) Seen(ctx context.Context, publication string, published []topolo
 	a.keeper.Set(publication, published)
 	var view occupancy.View
 	if a.Wait {
-		view = a.keeper.Fresher(ctx, publication, 0)
+		view = a.keeper.Fresher(ctx, publication)
 	} else {
 		view = a.keeper.View(publication)
-		a.keeper.Soon(ctx, publication, 0)
+		a.keeper.Soon(publication)
 	}
 	seen := Seen{Asked: view.Asked, Err: view.Err}
 	if !view.Fresh(time.Now()) {

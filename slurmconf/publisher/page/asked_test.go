@@ -56,10 +56,11 @@ func TestAsked(t *testing.T) {
 				{ID: "7", Array: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: "n[1-2,5-6]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:a:1(IDX:0),gpu:b:2(IDX:2-3)", "gpu:2"}, Segment: 4, Start: time.Unix(60, 0)},
 				{ID: "8", Partition: "p", Nodes: "n3", Start: time.Unix(60, 0)}, {ID: "9", Nodes: "n[1-"}}}}
 		for _, n := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"} {
-			s.state.Nodes[n] = slurmctld.Node{State: "ALLOCATED", Partitions: "p"}
+			s.state.Nodes[n] = slurmctld.Node{State: "ALLOCATED"}
 		}
 		log := slog.New(slog.DiscardHandler)
-		keeper := occupancy.New(map[string]*client.Client{"default": client.New("default", s, log)}, log)
+		slurm := client.New("default", s, log)
+		keeper := occupancy.New(map[string]*client.Client{"default": slurm})
 		asked := page.NewAsked(keeper)
 		published := []topology.Topology{{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}}}}
 		see := func() (map[string]slurmctld.Node, []picture.Job, error) {
@@ -76,6 +77,8 @@ func TestAsked(t *testing.T) {
 		if states, jobs, err := see(); states != nil || jobs != nil || err != nil {
 			t.Errorf("before the answer: %v, %v, %v", states, jobs, err)
 		}
+		go slurm.Run(t.Context(), make(chan struct{}, 1))
+		synctest.Wait()
 		states, jobs, err := see()
 		want := []picture.Job{{ID: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: []string{"n1", "n2", "n5", "n6"}, GPUs: map[string]string{"n1": "0-3", "n2": "0,2-3"}, Segment: 4, Blocks: 2, Fewest: 2, Note: "2 blocks; segment 4 got 2+2"},
 			{ID: "8", Partition: "p", Nodes: []string{"n3"}, GPUs: map[string]string{}, Blocks: 1, Fewest: 1}}

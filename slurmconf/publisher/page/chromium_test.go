@@ -25,7 +25,7 @@ func troubled(t testing.TB) *mapSource {
 		Drift: picture.Verdict{Wrong: true, Reason: "AnnotationDiffers", Message: "the annotation names another block"}}
 	site.Said["gb200-00022"] = picture.Said{Slurm: "IDLE", Use: "free", IMEX: picture.Verdict{Reason: "NoMultiNodeNVLink", Message: "the GPUs have no NVLink to other nodes"}, Drift: picture.Verdict{Reason: "Agrees"}}
 	run(site, picture.Job{ID: "101", Name: "train", User: "ada", Account: "ml", Partition: "gpu", Nodes: names(37, 54), GPUs: map[string]string{"gb200-00037": "0-3"}, Segment: 18, Blocks: 1, Fewest: 1})
-	run(site, picture.Job{ID: "102", Name: "eval", User: "grace", Nodes: append(names(1, 2), names(55, 58)...), Blocks: 3, Fewest: 2, Note: "3 blocks, 2 would have done"})
+	run(site, picture.Job{ID: "102", Name: "eval", User: "grace", Nodes: append(names(1, 2), names(55, 58)...), Blocks: 3, Fewest: 2, Note: "3 blocks, 2 would be large enough"})
 	site.Segments = []picture.Segments{{Topology: "nvl", Size: 4, Now: 7, All: 16, Taken: map[string]int{site.Plan.Blocks()[0].Name: 16, site.Plan.Blocks()[3].Name: 12}}}
 	return &mapSource{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
 }
@@ -79,7 +79,7 @@ func TestRealPage(t *testing.T) {
 	}
 	// A job marks its nodes.
 	b.do(b.Click("#jobs tr:nth-child(2) button"), b.Wait("document.querySelector('#facts h2').textContent === 'job 102 eval'"))
-	if n, text := b.count("#drawing .n.marked"), b.text("#facts"); n != 6 || strings.Count(text, "3 blocks") != 1 || !strings.Contains(text, "3 blocks, 2 would have done") {
+	if n, text := b.count("#drawing .n.marked"), b.text("#facts"); n != 6 || strings.Count(text, "3 blocks") != 1 || !strings.Contains(text, "3 blocks, 2 would be large enough") {
 		t.Errorf("%d nodes are marked, want 6:\n%s", n, text)
 	}
 	// The page does not have the job's GPUs, and asks for them: they are at its nodes.

@@ -33,7 +33,7 @@ func TestRealSlurm(t *testing.T) {
 		Files: map[string]string{"topology.yaml": files["topology.yaml"]}})
 	c.RunTest(t, "sbatch", "-J", "train", "-N4", "--segment=2", "--exclusive", "--wrap", "true")
 	log := slog.New(slog.DiscardHandler)
-	asked := page.NewAsked(occupancy.New(map[string]*client.Client{clusters[0].Name: client.New(clusters[0].Name, client.NewREST(url, token), log)}, log))
+	asked := page.NewAsked(occupancy.New(map[string]*client.Client{clusters[0].Name: client.New(clusters[0].Name, client.NewREST(url, token), log)}))
 	asked.Wait = true
 	var said string
 	await.Until(t, "the page has the job", func() bool {

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -110,7 +109,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 		}
 	}
 	atOnce := publication.Duration{Duration: time.Millisecond}
-	clusters, err := publication.Compile([]publication.Publication{{SettleTime: atOnce, ConfirmTime: atOnce}}, nil)
+	clusters, err := publication.Compile([]publication.Publication{{SettleTime: atOnce}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +297,9 @@ func TestSourceNow(t *testing.T) {
 func TestSourceNotKnown(t *testing.T) {
 	s, clusters := filled(t, racks(t, 1))
 	publish(t, s, clusters)
+	clusters[0].BlockSizes = []int{36} // which is no multiple of the base that stays
 	s.spoil = func(d *plandoc.Document) {
-		d.Current.Plan.Devices, d.Current.Plan.Problems = []gres.Line{{Nodes: "["}}, []topology.Finding{{Reason: "Old"}}
+		d.Current.Plan.Topologies[0].Sizes, d.Current.Plan.Problems = []int{5, 10}, []topology.Finding{{Reason: "Old"}}
 	}
 	site := siteOf(t, s, clusters, nil)
 	if len(site.Trouble) != 1 || !strings.HasPrefix(site.Trouble[0], "what is wrong now is not known: ") || !strings.Contains(site.Trouble[0], "; problems and reasons of nodes are those of revision 1 of 20") ||

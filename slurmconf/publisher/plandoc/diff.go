@@ -327,9 +327,8 @@ func (c *Changes) compareDevices(old, next *Plan, before, after map[string]topol
 	if reflect.DeepEqual(old.Devices, next.Devices) && !slices.ContainsFunc(next.Devices, nameless) {
 		return
 	}
-	// lines of a plan have names that can be read
-	lines, _ := gres.ByNode(old.Devices, slices.Collect(maps.Keys(before)))
-	nextLines, _ := gres.ByNode(next.Devices, slices.Collect(maps.Keys(after)))
+	lines := gres.ByNode(old.Devices, slices.Collect(maps.Keys(before)))
+	nextLines := gres.ByNode(next.Devices, slices.Collect(maps.Keys(after)))
 	for n := range nextLines {
 		if _, known := lines[n]; !known {
 			c.Devices = append(c.Devices, n)

@@ -92,7 +92,7 @@ func (p *Plan) Named() map[string][]gres.Line {
 			lines[i].AutoDetect = ""
 		}
 	}
-	byNode, _ := gres.ByNode(lines, nil) // lines of a plan have names that can be read
+	byNode := gres.ByNode(lines, nil)
 	return byNode
 }
 
@@ -104,9 +104,6 @@ var errNoFile = errors.New("no topology file and no gres.conf")
 func FromFiles(files map[string]string) (*Plan, error) {
 	lines, err := gres.Parse(gresFile, []byte(files[gresFile]))
 	if err != nil {
-		return nil, err
-	}
-	if _, err := gres.ByNode(lines, nil); err != nil {
 		return nil, err
 	}
 	for _, format := range []string{"yaml", "conf"} {

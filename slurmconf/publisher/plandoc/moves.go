@@ -8,6 +8,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
+// window is how long nodes that moved or left count for BigChange, and how long a node that moved ignores a
+// change of its NVLink partition. A loss that comes in steps, such as a rack that fails tray by tray, is seen as one,
+// and a working day has several windows.
+const window = time.Hour
+
 // maxSteps bounds the steps of a document. Steps beyond it are joined.
 const maxSteps = 60
 
@@ -22,8 +27,8 @@ type Step struct {
 
 // Remember notes nodes whose place or devices changed, and forgets what is older than the
 // window.
-func (d *Document) Remember(now time.Time, window time.Duration, places, devices []string) {
-	d.Moves = slices.DeleteFunc(slices.Clone(d.Moves), func(s Step) bool { return !s.counts(now, window) })
+func (d *Document) Remember(now time.Time, places, devices []string) {
+	d.Moves = slices.DeleteFunc(slices.Clone(d.Moves), func(s Step) bool { return !s.counts(now) })
 	if len(places)+len(devices) == 0 {
 		return
 	}
@@ -40,10 +45,10 @@ func (d *Document) Remember(now time.Time, window time.Duration, places, devices
 
 // Recent returns the nodes whose places and devices changed within the window, or since the
 // last approval.
-func (d *Document) Recent(now time.Time, window time.Duration) (places, devices map[string]bool) {
+func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
 	places, devices = map[string]bool{}, map[string]bool{}
 	for _, s := range d.Moves {
-		if !s.counts(now, window) {
+		if !s.counts(now) {
 			continue
 		}
 		for _, n := range names(s.Places) {
@@ -57,9 +62,9 @@ func (d *Document) Recent(now time.Time, window time.Duration) (places, devices 
 }
 
 // Until returns when the next step no longer counts, or zero if none does.
-func (d *Document) Until(now time.Time, window time.Duration) (until time.Time) {
+func (d *Document) Until(now time.Time) (until time.Time) {
 	for i := range d.Moves {
-		if d.Moves[i].counts(now, window) {
+		if d.Moves[i].counts(now) {
 			until = again.First(until, d.Moves[i].Time.Add(window))
 		}
 	}
@@ -67,10 +72,10 @@ func (d *Document) Until(now time.Time, window time.Duration) (until time.Time) 
 }
 
 // Times returns how often each node moved in the steps that count.
-func (d *Document) Times(now time.Time, window time.Duration) map[string]int {
+func (d *Document) Times(now time.Time) map[string]int {
 	times := map[string]int{}
 	for i := range d.Moves {
-		if d.Moves[i].counts(now, window) {
+		if d.Moves[i].counts(now) {
 			for _, n := range names(d.Moves[i].Places) {
 				times[n]++
 			}
@@ -81,7 +86,7 @@ func (d *Document) Times(now time.Time, window time.Duration) map[string]int {
 
 // counts reports whether the step was made within the window. A step of the future counts
 // too: a clock was wrong.
-func (s *Step) counts(now time.Time, window time.Duration) bool { return now.Sub(s.Time) < window }
+func (s *Step) counts(now time.Time) bool { return now.Sub(s.Time) < window }
 
 // names expands a host list. Lists that were read or made can be expanded.
 func names(list string) []string {

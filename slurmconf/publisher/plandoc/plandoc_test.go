@@ -50,7 +50,7 @@ func document() *Document {
 	d.Held, d.Wanted = []Held{{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true}, {Since: noon, Reason: "X", Digest: "d", Alone: true}}, &wanted
 	d.Groups = []switches.Group{{Name: "l1", Switches: []string{"2c5eab0300000100", "2c5eab0300000200"}}, {Name: "s", Tier: 1, Switches: []string{"2c5eab0300000300"}}}
 	d.RolledBack, d.Leaving = 1, []string{"host-7"}
-	d.Remember(noon, time.Hour, []string{"n2"}, nil)
+	d.Remember(noon, []string{"n2"}, nil)
 	return d
 }
 
@@ -419,23 +419,23 @@ func TestComparePolicy(t *testing.T) {
 
 func TestRecent(t *testing.T) {
 	d := New("a", "b/c")
-	d.Remember(noon, time.Hour, []string{"n1", "n2"}, nil)
-	d.Remember(noon.Add(30*time.Minute), time.Hour, []string{"n2", "n3"}, []string{"n9"})
+	d.Remember(noon, []string{"n1", "n2"}, nil)
+	d.Remember(noon.Add(30*time.Minute), []string{"n2", "n3"}, []string{"n9"})
 	for _, tt := range []struct {
-		after, window   time.Duration
+		after           time.Duration
 		places, devices int
-	}{{0, time.Hour, 3, 1}, {59 * time.Minute, time.Hour, 3, 1}, {time.Hour, time.Hour, 2, 1}, {time.Hour, time.Minute, 0, 0}, {2 * time.Hour, time.Hour, 0, 0}, {-time.Hour, time.Hour, 3, 1}} {
-		if places, devices := d.Recent(noon.Add(tt.after), tt.window); len(places) != tt.places || len(devices) != tt.devices {
-			t.Errorf("after %s, within %s: %v, %v", tt.after, tt.window, places, devices)
+	}{{0, 3, 1}, {59 * time.Minute, 3, 1}, {time.Hour, 2, 1}, {2 * time.Hour, 0, 0}, {-time.Hour, 3, 1}} {
+		if places, devices := d.Recent(noon.Add(tt.after)); len(places) != tt.places || len(devices) != tt.devices {
+			t.Errorf("after %s: %v, %v", tt.after, places, devices)
 		}
 	}
 	for i := range 100 {
-		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, []string{fmt.Sprintf("d%d", i)})
+		d.Remember(noon.Add(30*time.Minute), []string{fmt.Sprintf("m%d", i)}, []string{fmt.Sprintf("d%d", i)})
 	}
-	if places, devices := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 || len(devices) != 101 {
+	if places, devices := d.Recent(noon.Add(30 * time.Minute)); len(d.Moves) != maxSteps || len(places) != 103 || len(devices) != 101 {
 		t.Errorf("%d steps, %d nodes, devices of %d nodes", len(d.Moves), len(places), len(devices))
 	}
-	d.Remember(noon.Add(3*time.Hour), time.Hour, nil, nil)
+	d.Remember(noon.Add(3*time.Hour), nil, nil)
 	if len(d.Moves) != 0 {
 		t.Errorf("steps are kept: %v", d.Moves)
 	}
@@ -455,7 +455,7 @@ func TestFromFiles(t *testing.T) {
 		{"gres.conf without a line", map[string]string{"gres.conf": "# nothing\n"}, "no topology file and no gres.conf"},
 		{"broken", map[string]string{"topology.yaml": "- ["}, "topology.yaml"},
 		{"a broken list", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-\nBlockSizes=2\n"}, "topology.conf:1: host list "},
-		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, "gres.conf: NodeName=n[1-: "},
+		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, `gres.conf:1: NodeName: host list "n[1-": `},
 		{"broken gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "x\n"}, "gres.conf:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

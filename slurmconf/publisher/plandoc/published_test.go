@@ -207,7 +207,7 @@ func TestUntil(t *testing.T) {
 	d := New("a", "b/c")
 	d.Moves = []Step{{Time: noon}, {Time: noon.Add(40 * time.Minute)}, {Time: noon.Add(20 * time.Minute)}}
 	for after, want := range map[time.Duration]time.Time{0: noon.Add(time.Hour), time.Hour: noon.Add(20*time.Minute + time.Hour), 3 * time.Hour: {}} {
-		if got := d.Until(noon.Add(after), time.Hour); !got.Equal(want) {
+		if got := d.Until(noon.Add(after)); !got.Equal(want) {
 			t.Errorf("after %s: %s, want %s", after, got, want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // Wait is what waits for a time.
 type Wait struct {
-	// Key is the key of the configuration that says for how long, such as publishInterval.
+	// Key says for how long: a key of the configuration such as settleTime, or words.
 	Key string
 	// For says what waits.
 	For string

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -45,10 +44,8 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Follow(0, nil)
-	switch {
-	case c.Format != "" && c.Format != formatConf && c.Format != formatYAML:
-		bad("format", c.Format, "conf or yaml")
-	case c.YAML && c.named() && !c.Release.YAML():
+	c.checkFields(bad)
+	if c.YAML && c.named() && !c.Release.YAML() {
 		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if !inputs.IsDNSLabel(c.Name) { // it names the stored plan
@@ -60,9 +57,6 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	if !inputs.IsDNSName(c.ConfigMap) {
 		bad("configMap", c.ConfigMap, "lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots")
 	}
-	if c.Topology != "auto" && c.Topology != "block" && c.Topology != "tree" {
-		bad("topology", c.Topology, "auto, block or tree")
-	}
 	c.checkPlaces(fail, bad)
 	c.checkMembership(bad)
 	var nodes inputs.Selector
@@ -72,7 +66,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
+		Labels: c.LabelKeys(), FabricFiles: c.FabricFiles}, fail)
 	c.checkCables(selector, bad)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)
@@ -84,34 +78,10 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 // the one that runs is not known yet.
 func (c *Cluster) named() bool { return c.SlurmVersion != "" && c.Release != 0 }
 
-// The bounds of waits. Longer ones hide that the files are old.
-const (
-	settleTimeMost  = time.Hour
-	confirmTimeMost = 24 * time.Hour
-	fabricWaitMost  = 24 * time.Hour
-	holdWindowLeast = time.Minute
-	holdWindowMost  = 24 * time.Hour
-)
-
-// checkNumbers checks times, shares and sizes.
+// checkNumbers checks shares and sizes.
 func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key string, value any, want string)) {
-	if c.SettleTime.Duration > settleTimeMost {
-		bad("settleTime", c.SettleTime, fmt.Sprintf("%s or less", settleTimeMost))
-	}
-	if c.ConfirmTime.Duration > confirmTimeMost {
-		bad("confirmTime", c.ConfirmTime, fmt.Sprintf("%s or less", confirmTimeMost))
-	}
-	if c.FabricWait.Duration > fabricWaitMost {
-		bad("fabricWait", c.FabricWait, fmt.Sprintf("%s or less", fabricWaitMost))
-	}
-	if w := c.HoldWindow.Duration; w < holdWindowLeast || w > holdWindowMost {
-		bad("holdWindow", c.HoldWindow, fmt.Sprintf("%s to %s", holdWindowLeast, holdWindowMost))
-	}
 	if *c.MaxChange < 0 || *c.MaxChange > 1 || math.IsNaN(*c.MaxChange) {
 		bad("maxChange", *c.MaxChange, "a share of 0 to 1")
-	}
-	if c.MinBlockNodes < 1 {
-		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
 	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
 		if word, _, known := c.MaxDomainGPUs.Of(chip); !known || word != chip {
@@ -134,19 +104,13 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 
 // checkPlaces checks what says where nodes are put.
 func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key string, value any, want string)) {
-	if c.BlocksBy != "nvlink" && c.BlocksBy != "leaf" {
-		bad("blocksBy", c.BlocksBy, "nvlink or leaf")
-	}
 	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
 	}
 	if c.RootSwitch != "" && topology.SlurmName(c.RootSwitch) != c.RootSwitch {
 		bad("rootSwitch", c.RootSwitch, "letters, digits, dashes and underscores, 63 at most")
 	}
-	switch {
-	case c.Fabrics != "" && c.Fabrics != fabricsSeparate:
-		bad("fabrics", c.Fabrics, fabricsSeparate+" or nothing")
-	case c.Fabrics != "" && c.RootSwitch != "":
+	if c.Fabrics != "" && c.RootSwitch != "" {
 		bad("fabrics", c.Fabrics, "nothing beside rootSwitch, which joins them")
 	}
 	c.checkDefaultTopology(bad)
@@ -199,18 +163,13 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 }
 
 func (c *Cluster) checkGres(fail func(key, message string), bad func(key string, value any, want string)) {
-	switch gres.Naming(c.Gres.Naming) {
-	case gres.NamingModel, gres.NamingFull, gres.NamingShort:
-	default:
-		bad("gres.naming", c.Gres.Naming, "model, full or short")
-	}
 	for _, product := range slices.Sorted(maps.Keys(c.Gres.Types)) {
 		if err := gres.CheckType(c.Gres.Types[product]); err != nil {
 			fail("gres.types", fmt.Sprintf("%q: %v", product, err))
 		}
 	}
 	var err error
-	if c.leftOut, err = c.Gres.LeaveOut.byNode(); err != nil {
+	if c.leftOut, err = gpusByNode(c.Gres.LeaveOut); err != nil {
 		fail("gres.leaveOut", err.Error())
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.Gres.LeaveOut)) {
@@ -220,14 +179,8 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 			}
 		}
 	}
-	switch c.Gres.AutoDetect {
-	case "", gres.AutoDetectOff, gres.AutoDetectNvidia, gres.AutoDetectNVML:
-	case gres.AutoDetectFull:
-		if c.named() && !c.Release.AutoDetectFull() {
-			bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
-		}
-	default:
-		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia, nvml, full, or nothing to list the GPUs of nodes with a report")
+	if c.Gres.AutoDetect == gres.AutoDetectFull && c.named() && !c.Release.AutoDetectFull() {
+		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
 	}
 }
 

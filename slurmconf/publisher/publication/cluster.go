@@ -31,6 +31,8 @@ type Cluster struct {
 	// Annotates says that Nodes get an annotation: it is configured, and the release takes
 	// it.
 	Annotates bool
+	// Times are the waits that no site chooses.
+	Times Times
 	// leftOut is Gres.LeaveOut by node.
 	leftOut map[string][]string
 }
@@ -47,7 +49,7 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 	var wrong []error
 	places := map[plandoc.Location]string{}
 	for i := range pubs {
-		c := &Cluster{Publication: pubs[i]}
+		c := &Cluster{Publication: pubs[i], Times: DefaultTimes()}
 		c.complete()
 		found := c.check(selector)
 		if other, taken := places[c.Place()]; taken {
@@ -83,11 +85,6 @@ func (c *Cluster) Follow(seen slurmconf.Release, stored *plandoc.Plan) {
 // Guesses reports whether nobody knows which release loads the files, so that they are for
 // slurmconf.Unseen and newer.
 func (c *Cluster) Guesses() bool { return c.SlurmVersion == "" && c.Seen == 0 && !c.withoutSlurm() }
-
-// DropsBlockSizes is slurmconf.DropsBlockSizes of the release that the files are made for.
-func (c *Cluster) DropsBlockSizes() bool {
-	return slurmconf.DropsBlockSizes(cmp.Or(c.SlurmVersion, c.Release.String()))
-}
 
 // FileFormat is the form of the topology file: conf or yaml.
 func (c *Cluster) FileFormat() string {
@@ -142,7 +139,7 @@ func AnyFabrics(all []*Cluster) *fabric.Site {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{EmptyLeaves: c.Release.TreeSkeleton(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
+		MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		BlocksOnly: c.Topology == string(slurmconf.KindBlock), OtherDefault: c.DefaultTopology == topology.FabricTopology || c.DefaultTopology == topology.FlatTopology, Annotates: c.Annotates,
 		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
@@ -152,26 +149,14 @@ func (c *Cluster) Policy() placement.Policy {
 // Keys are the keys that decide what is planned and written, and their values as text. A
 // key without a value is absent, and so is the namespace if no worker pods are looked at.
 func (c *Cluster) Keys() map[string]string {
-	keys, namespace, release := make(map[string]string), "", c.SlurmVersion
-	if release == "" && c.Seen != 0 {
-		release = c.Seen.String()
+	keys := c.planKeys()
+	if len(c.Rules.PodNamespaces()) == 0 {
+		delete(keys, "namespace")
 	}
-	if len(c.Rules.PodNamespaces()) > 0 {
-		namespace = c.Namespace
+	if c.SlurmVersion == "" && c.Seen != 0 {
+		keys[keySlurmVersion] = c.Seen.String()
 	}
-	for key, value := range map[string]any{
-		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, keySlurmVersion: release, "resourceSlices": c.ResourceSlices, "format": c.FileFormat(), "topology": c.Topology,
-		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
-		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "fabricFiles": c.FabricFiles, "computeAdapters": c.ComputeAdapters, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
-		"minBlockNodes": c.MinBlockNodes, "maxDomainGPUs": c.MaxDomainGPUs, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
-		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.leaveOut": c.Gres.LeaveOut, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
-	} {
-		switch text := fmt.Sprint(value); text {
-		case "", "0", "false", "[]", "map[]":
-		default:
-			keys[key] = text
-		}
-	}
+	keys["format"] = c.FileFormat()
 	return keys
 }
 

@@ -1,7 +1,6 @@
 package publication
 
 import (
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
@@ -10,7 +9,7 @@ import (
 // Lint returns what slurmctld of the release that the files are made for would say of them. Without the
 // topologies the first line of a topology.conf says of which kind it is.
 func (c *Cluster) Lint(files map[string]string, topologies []topology.Topology) []topology.Finding {
-	o := lint.Options{Release: c.Release, DropsBlockSizes: c.DropsBlockSizes()}
+	o := lint.Options{Release: c.Release}
 	if len(topologies) > 0 {
 		o.Plugin = lint.Plugin("topology/" + topologies[0].Kind)
 	}
@@ -19,7 +18,7 @@ func (c *Cluster) Lint(files map[string]string, topologies []topology.Topology) 
 
 // LintSeen returns what the Slurm that runs would say of the files. Its release must be known.
 func (c *Cluster) LintSeen(files map[string]string) []topology.Finding {
-	return lint.Lint(ownFiles(files), lint.Options{Release: c.Seen, DropsBlockSizes: slurmconf.DropsBlockSizes(c.Seen.String())})
+	return lint.Lint(ownFiles(files), lint.Options{Release: c.Seen})
 }
 
 func ownFiles(files map[string]string) (own []lint.File) {

@@ -16,9 +16,7 @@ const (
 // checkMembership checks that nodes can be placed by annotations.
 func (c *Cluster) checkMembership(bad func(key string, value any, want string)) {
 	switch {
-	case c.Membership == "" || c.Membership == MembershipFile:
 	case c.Membership != MembershipAnnotation:
-		bad("membership", c.Membership, "file or annotation")
 	case c.named() && !c.Release.DynamicTopology():
 		bad("membership", c.Membership, "file with Slurm "+c.SlurmVersion+": nodes that name their place need 25.05 or newer")
 	case !*c.Annotate:

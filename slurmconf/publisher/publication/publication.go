@@ -13,10 +13,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/fabric"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // Publication is one Slurm cluster's set of files: which nodes it takes, how
@@ -26,11 +24,11 @@ type Publication struct {
 	// Name is the publication's key among the publications.
 	Name string `yaml:"-"`
 	// Namespace is the namespace of the ConfigMap.
-	Namespace string `yaml:"namespace"`
+	Namespace string `yaml:"namespace" default:"slurm" plan:"yes"`
 	// ConfigMap is the name of the ConfigMap that gets the files. A directory store has them in
 	// published/<namespace>/<configMap>. Empty: quoin-slurm for the publication default,
 	// quoin-slurm-NAME for another one.
-	ConfigMap string `yaml:"configMap"`
+	ConfigMap string `yaml:"configMap" default:"quoin-slurm" plan:"no"`
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
 	// SlurmNames says how Slurm calls a node: "short" (up to the first dot), "full", "label:KEY",
@@ -38,119 +36,104 @@ type Publication struct {
 	// takes the name of the pod on the node that has these labels, in the publication's namespace.
 	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from Slinky's
 	// pods. With nodes.slinky the default is its Controller, which "slinky" means too.
-	SlurmNames string `yaml:"slurmNames"`
+	SlurmNames string `yaml:"slurmNames" default:"short" plan:"yes"`
 	// SlurmVersion is the release that loads the files, such as "26.05". Empty: the release that runs,
 	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
 	// seen, the files are for 25.05 and newer. 24.11 gets no blocks: set topology to "tree".
-	SlurmVersion string `yaml:"slurmVersion"`
-	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
-	// driver.
-	ResourceSlices bool `yaml:"resourceSlices"`
+	SlurmVersion string `yaml:"slurmVersion" plan:"yes"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
 	// default is "yaml" if the release takes it. Without slurmVersion a published topology.conf stays.
-	Format string `yaml:"format"`
+	Format string `yaml:"format" words:"conf yaml" plan:"yes"`
 	// Topology is "block", "tree", or "auto": blocks if there are NVLink domains, else
 	// the tree of network tiers.
-	Topology string `yaml:"topology"`
+	Topology string `yaml:"topology" words:"auto block tree" default:"auto" plan:"yes"`
 	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf" or one of their
 	// parts, "fabric" or "flat". Empty: the blocks with most GPUs, else the tree. It needs format
 	// "yaml".
-	DefaultTopology string `yaml:"defaultTopology"`
+	DefaultTopology string `yaml:"defaultTopology" plan:"yes"`
 	// FlatTopology adds the topology "flat", or writes it alone if no block and no switch is known. It
 	// needs format "yaml".
-	FlatTopology bool `yaml:"flatTopology"`
+	FlatTopology bool `yaml:"flatTopology" plan:"yes"`
 	// BlocksBy is what makes a block: "nvlink", the NVLink domain, or "leaf", the
 	// nearest switch.
-	BlocksBy string `yaml:"blocksBy"`
+	BlocksBy string `yaml:"blocksBy" words:"nvlink leaf" default:"nvlink" plan:"yes"`
 	// ParentBlocks is the number of blocks in a domain above them, such as a group of racks: a power
 	// of two. Such blocks stay together. 0: none.
-	ParentBlocks int `yaml:"parentBlocks" unit:"blocks"`
+	ParentBlocks int `yaml:"parentBlocks" unit:"blocks" plan:"yes"`
 	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not. The label
 	// that most nodes have counts, of equals the first. "auto" stands for all known ones.
-	DomainLabels []string `yaml:"domainLabels"`
+	DomainLabels []string `yaml:"domainLabels" default:"[auto]" plan:"yes"`
 	// TierLabels are node labels that name the switches above a node, nearest first. "auto", alone,
 	// takes the labels of the known source that most nodes have.
-	TierLabels []string `yaml:"tierLabels"`
+	TierLabels []string `yaml:"tierLabels" default:"[auto]" plan:"yes"`
 	// FabricFiles are outputs of ibnetdiscover, which go before labels: absolute paths of files or of
 	// directories with one file for each fabric, or "configmaps:SELECTOR" for ConfigMaps in Quoin's
 	// namespace, which together are one output. gzip is understood.
-	FabricFiles []string `yaml:"fabricFiles"`
+	FabricFiles []string `yaml:"fabricFiles" plan:"yes"`
 	// ComputeAdapters are the network adapters that jobs compute with: names, or patterns such as
 	// "mlx5_[0-7]". Empty: the adapters that quoin discover shows as compute.
-	ComputeAdapters []string `yaml:"computeAdapters"`
+	ComputeAdapters []string `yaml:"computeAdapters" plan:"yes"`
 	// RootSwitch is the name of the one switch above all others, if no label names it. Empty: switches
 	// that no label joins get the root switch "fabric" (finding RootAssumed), unless they are known to
 	// be separate fabrics.
-	RootSwitch string `yaml:"rootSwitch"`
+	RootSwitch string `yaml:"rootSwitch" plan:"yes"`
 	// Fabrics is "separate" if switches that no label joins have no link: no job spans them. Empty:
 	// see rootSwitch.
-	Fabrics string `yaml:"fabrics"`
+	Fabrics string `yaml:"fabrics" words:"separate" plan:"yes"`
 	// BaseBlockSize is the first of Slurm's BlockSizes, one for all racks. 0: chosen from the domains
 	// at the first publication.
-	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`
+	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes" plan:"yes"`
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
-	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
+	BlockSizes []int `yaml:"blockSizes" unit:"nodes" plan:"yes"`
 	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
 	// topology of its own. Empty: racks of all sizes are in one topology.
-	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
-	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
-	// 1 if blocksBy is "leaf".
-	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
+	SizeClasses []int `yaml:"sizeClasses" unit:"nodes" plan:"yes"`
 	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
 	// such as {GB200: 144}; 0 says that NVLink ends in the machine. Nodes of a larger domain join no
 	// block, and need no IMEX. Quoin's own limits are 72 for GB200 and GB300, 256 for GH200, and one
 	// machine for H100 and the like. Other products have none: name the chip here.
-	MaxDomainGPUs fabric.Bounds `yaml:"maxDomainGPUs"`
+	MaxDomainGPUs fabric.Bounds `yaml:"maxDomainGPUs" plan:"yes"`
 	// ForgetBlocks are blocks without nodes whose places are given up.
-	ForgetBlocks []string `yaml:"forgetBlocks"`
+	ForgetBlocks []string `yaml:"forgetBlocks" plan:"yes"`
 	// ForgetSwitches are leaf switches without nodes that are given up.
-	ForgetSwitches []string `yaml:"forgetSwitches"`
+	ForgetSwitches []string `yaml:"forgetSwitches" plan:"yes"`
 	// Gres says how gres.conf lists GPUs.
 	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
-	Annotate *bool `yaml:"annotate"`
+	Annotate *bool `yaml:"annotate" default:"true" plan:"no"`
 	// Labels writes the place of each node as labels of its Node, for other schedulers:
 	// quoin.dev/block, quoin.dev/leaf, quoin.dev/spine and quoin.dev/clique, once Slurm has loaded the
 	// place. It needs Kubernetes.
-	Labels bool `yaml:"labels"`
+	Labels bool `yaml:"labels" plan:"no"`
 	// Membership says what places nodes: "file", the topology file, or "annotation", the Node
 	// annotation. Then the file has blocks and switches alone, and a node that comes, goes or moves
 	// changes no file. Empty: "annotation" if Slinky's worker pods name the nodes, else "file".
-	Membership string `yaml:"membership"`
+	Membership string `yaml:"membership" words:"file annotation" plan:"yes"`
 	// Slurm says how the running Slurm is asked what it has loaded.
 	Slurm Slurm `yaml:"slurm"`
 	// SettleTime is how long facts must stay the same before they are published. Facts that keep
 	// changing delay it 6 times as long at most. The first publication also waits until no node is
 	// added for 6 times as long (unless baseBlockSize is set), and up to 30 times as long for unknown
 	// NVLink domains. With parentBlocks a new block waits as long for its switches.
-	SettleTime Duration `yaml:"settleTime"`
-	// ConfirmTime is how long facts must name a new place of a published node before the node moves.
-	// It doubles with each move within holdWindow.
-	ConfirmTime Duration `yaml:"confirmTime"`
+	SettleTime Duration `yaml:"settleTime" default:"10s" most:"1h" plan:"no"`
 	// FabricWait is how long GPUs may take to register with their NVLink fabric. After that the node's
 	// fabric counts as not ready.
-	FabricWait Duration `yaml:"fabricWait"`
+	FabricWait Duration `yaml:"fabricWait" default:"10m" most:"24h" plan:"no"`
 	// FabricPartitions says that Fabric Manager gives out partitions of a machine's NVLink (FABRIC_MODE=1),
 	// as for virtual machines. Then nobody waits for GPUs that are in no active partition. False: it is so
 	// on the machines where Fabric Manager's configuration says it.
-	FabricPartitions bool `yaml:"fabricPartitions"`
+	FabricPartitions bool `yaml:"fabricPartitions" plan:"no"`
 	// RemoveAfter is how long a node stays in the files after its Node object, its worker pod or,
 	// without Kubernetes, its report has gone, or after the publication no longer takes it. It leaves
 	// at once if the key nodes was changed.
-	RemoveAfter Duration `yaml:"removeAfter"`
-	// PublishInterval is the least time between two publications if the second one only adds or
-	// removes nodes of known blocks and switches.
-	PublishInterval Duration `yaml:"publishInterval"`
-	// HoldWindow is the time within which nodes that move or leave count for maxChange. A node that
-	// moved within it ignores a change of its NVLink partition.
-	HoldWindow Duration `yaml:"holdWindow"`
+	RemoveAfter Duration `yaml:"removeAfter" default:"10m" plan:"no"`
 	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation with a new
 	// block or leaf switch waits as long. Later the files count as never loaded.
-	LoadTimeout Duration `yaml:"loadTimeout"`
+	LoadTimeout Duration `yaml:"loadTimeout" default:"2m" plan:"no"`
 	// MaxChange is the share of published nodes that may move, leave or get another name within
-	// holdWindow. More waits for approval. In Kubernetes a node whose Node object or worker pod is
+	// an hour. More waits for approval. In Kubernetes a node whose Node object or worker pod is
 	// gone does not count. 1 turns the limit off. With 0 one node may still change.
-	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
+	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1" default:"0.2" plan:"no"`
 }
 
 // SettleMost is how long facts that keep changing delay a publication at most. Before the
@@ -164,10 +147,10 @@ func (p *Publication) FirstMost() time.Duration { return 30 * p.SettleTime.Durat
 // Selection chooses nodes. The zero value takes all.
 type Selection struct {
 	// Selector is a Kubernetes label selector, such as "slurm.example.com/cluster=a".
-	Selector string `yaml:"selector"`
+	Selector string `yaml:"selector" plan:"yes"`
 	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER of Slinky: its nodes are those on which its worker
 	// pods run.
-	Slinky string `yaml:"slinky"`
+	Slinky string `yaml:"slinky" plan:"yes"`
 }
 
 // WhyNone says in a message why the selection takes no node at all.
@@ -186,57 +169,48 @@ func (s *Selection) WhyNone() string {
 type Slurm struct {
 	// URL is the address of slurmrestd (Slurm 25.05 or newer): http://HOST:PORT, https://HOST:PORT or
 	// unix:/PATH.
-	URL string `yaml:"url"`
+	URL string `yaml:"url" plan:"no"`
 	// TokenFile holds a token of any Slurm user for slurmrestd. It is read for each question.
-	TokenFile string `yaml:"tokenFile"`
+	TokenFile string `yaml:"tokenFile" plan:"no"`
 	// Scontrol is the program that is asked instead, such as "scontrol".
-	Scontrol string `yaml:"scontrol"`
+	Scontrol string `yaml:"scontrol" plan:"no"`
 	// Reconfigure tells slurmctld to read its files again, once for each revision, if it has not done
 	// so loadTimeout after they were published. The user must be an operator.
-	Reconfigure bool `yaml:"reconfigure"`
+	Reconfigure bool `yaml:"reconfigure" plan:"no"`
 }
 
 // Gres is what a site can choose of gres.conf.
 type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
-	Naming string `yaml:"naming"`
+	Naming string `yaml:"naming" words:"model full short" default:"model" plan:"yes"`
 	// Types are the Types of products that naming is not to name.
-	Types Types `yaml:"types"`
+	Types Pairs[string] `yaml:"types" plan:"yes"`
 	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and device
 	// files, such as {"n[01-04]": [/dev/nvidia4]} for the GPU of a display. The node needs a report,
 	// and Gres= in slurm.conf must count only its other GPUs.
-	LeaveOut LeaveOut `yaml:"leaveOut"`
+	LeaveOut Pairs[[]string] `yaml:"leaveOut" plan:"yes"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the nodes' real sockets and
 	// cores.
-	Cores bool `yaml:"cores"`
+	Cores bool `yaml:"cores" plan:"yes"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off" only lists
 	// GPUs. Empty: GPUs are listed, and nodes without a report detect them, unless labels say MIG. If
 	// annotations place the nodes, a node detects its GPUs if slurmd registers the same GPUs by that.
-	AutoDetect string `yaml:"autoDetect"`
+	AutoDetect string `yaml:"autoDetect" words:"off nvidia nvml full" plan:"yes"`
 }
 
-// Types are the Types of products, by product.
-type Types map[string]string
+// Pairs are values by name.
+type Pairs[V any] map[string]V
 
 // UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
-func (t *Types) UnmarshalYAML(n *yaml.Node) error {
-	*t = nil
-	return n.Decode((*map[string]string)(t))
+func (p *Pairs[V]) UnmarshalYAML(n *yaml.Node) error {
+	*p = nil
+	return n.Decode((*map[string]V)(p))
 }
 
-// LeaveOut are names of GPUs, by node or host list of nodes.
-type LeaveOut map[string][]string
-
-// UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
-func (l *LeaveOut) UnmarshalYAML(n *yaml.Node) error {
-	*l = nil
-	return n.Decode((*map[string][]string)(l))
-}
-
-// byNode returns the names of GPUs by node.
-func (l LeaveOut) byNode() (map[string][]string, error) {
+// gpusByNode returns the names of GPUs by node, of those by host list.
+func gpusByNode(left Pairs[[]string]) (map[string][]string, error) {
 	gpus := make(map[string][]string)
-	for _, list := range slices.Sorted(maps.Keys(l)) {
+	for _, list := range slices.Sorted(maps.Keys(left)) {
 		nodes, err := hostlist.Expand(list)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", list, err)
@@ -245,7 +219,7 @@ func (l LeaveOut) byNode() (map[string][]string, error) {
 			if gpus[node] != nil {
 				return nil, fmt.Errorf("node %s is named twice: want all its GPUs in one list", node)
 			}
-			gpus[node] = l[list]
+			gpus[node] = left[list]
 		}
 	}
 	return gpus, nil
@@ -276,60 +250,25 @@ const DefaultName = "default"
 
 // Default is what a field means that a site leaves out.
 func Default() Publication {
-	annotate, maxChange := true, 0.2
-	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
-	return Publication{
-		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short",
-		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
-		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
-		SettleTime: Duration{Duration: 10 * time.Second}, ConfirmTime: Duration{Duration: 10 * time.Second}, FabricWait: minute(10), RemoveAfter: minute(10), PublishInterval: minute(5),
-		HoldWindow: minute(60), LoadTimeout: minute(2),
-	}
+	p := Publication{Name: DefaultName}
+	p.fillIn()
+	return p
 }
 
-// complete fills in defaults.
+// complete fills in defaults, first those that follow other keys.
 func (p *Publication) complete() {
-	d := Default()
-	if p.Nodes.Slinky != "" {
-		d.SlurmNames = "slinky:" + p.Nodes.Slinky
-		if p.SlurmNames == "slinky" { // of which Controller, nodes.slinky says
-			p.SlurmNames = ""
+	p.Name = cmp.Or(p.Name, DefaultName)
+	if p.Nodes.Slinky != "" && (p.SlurmNames == "" || p.SlurmNames == "slinky") {
+		p.SlurmNames = "slinky:" + p.Nodes.Slinky
+	}
+	if p.Name != DefaultName {
+		p.ConfigMap = cmp.Or(p.ConfigMap, Default().ConfigMap+"-"+p.Name)
+	}
+	if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && p.Format == "" { // else it follows the release that is seen
+		p.Format = formatConf
+		if r.YAML() {
+			p.Format = formatYAML
 		}
 	}
-	if p.BlocksBy == "leaf" {
-		d.MinBlockNodes = 1
-	}
-	if p.SlurmVersion == "" {
-		d.Format = "" // it follows the release that is seen
-	} else if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && !r.YAML() {
-		d.Format = "conf"
-	}
-	if p.Name != "" && p.Name != DefaultName {
-		d.ConfigMap += "-" + p.Name
-	}
-	for _, f := range []struct{ have, def *string }{
-		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
-		{&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Gres.Naming, &d.Gres.Naming},
-	} {
-		if *f.have == "" {
-			*f.have = *f.def
-		}
-	}
-	for _, f := range []struct{ have, def *Duration }{
-		{&p.SettleTime, &d.SettleTime}, {&p.ConfirmTime, &d.ConfirmTime}, {&p.FabricWait, &d.FabricWait}, {&p.RemoveAfter, &d.RemoveAfter}, {&p.PublishInterval, &d.PublishInterval},
-		{&p.HoldWindow, &d.HoldWindow}, {&p.LoadTimeout, &d.LoadTimeout},
-	} {
-		if f.have.Duration == 0 && !f.have.read {
-			*f.have = *f.def
-		}
-	}
-	p.MinBlockNodes = cmp.Or(p.MinBlockNodes, d.MinBlockNodes)
-	p.MaxChange = cmp.Or(p.MaxChange, d.MaxChange)
-	p.Annotate = cmp.Or(p.Annotate, d.Annotate)
-	if p.DomainLabels == nil {
-		p.DomainLabels = d.DomainLabels
-	}
-	if p.TierLabels == nil {
-		p.TierLabels = d.TierLabels
-	}
+	p.fillIn()
 }

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -22,13 +22,13 @@ func TestCompileRefuses(t *testing.T) {
 	refuse := func(string) (inputs.Selector, error) { return nil, errors.New("it ends early") }
 	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
-		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
-		`format: "xml": want conf or yaml`:    {{Format: "xml"}},
-		`namespace: "a.b": want`:              {{Namespace: "a.b"}},
-		`configMap: "a..b": want`:             {{ConfigMap: "a..b"}},
-		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
-		`also belongs to publication "a"`:     {{Name: "a", ConfigMap: "c"}, {Name: "b", ConfigMap: "c"}},
-		`slurmNames: "nick"`:                  {{SlurmNames: "nick"}},
+		`slurmVersion: slurm release "23.02"`:       {{SlurmVersion: "23.02"}},
+		`format: "xml": want conf, yaml or nothing`: {{Format: "xml"}},
+		`namespace: "a.b": want`:                    {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:                   {{ConfigMap: "a..b"}},
+		`topology.yaml needs 25.05`:                 {{SlurmVersion: "24.11", Format: "yaml"}},
+		`also belongs to publication "a"`:           {{Name: "a", ConfigMap: "c"}, {Name: "b", ConfigMap: "c"}},
+		`slurmNames: "nick"`:                        {{SlurmNames: "nick"}},
 		`nodes.selector: "a in (": want a label selector such as key=value: it ends early`: {{Nodes: Selection{Selector: "a in ("}}},
 		`maxChange: "2"`:                              {{MaxChange: &two}},
 		`maxChange: "NaN": want a share`:              {{MaxChange: &none}},
@@ -38,9 +38,6 @@ func TestCompileRefuses(t *testing.T) {
 		`maxDomainGPUs: "gb200": want one word of the product in capital letters, such as GB200`:       {{MaxDomainGPUs: map[string]int{"gb200": 8}}},
 		`maxDomainGPUs: "VR200 NVL144": want one word of the product`:                                  {{MaxDomainGPUs: map[string]int{"VR200 NVL144": 144}}},
 		`maxDomainGPUs: "": want one word of the product`:                                              {{MaxDomainGPUs: map[string]int{"": 144}}},
-		`confirmTime: "25h0m0s": want 24h0m0s or less`:                                                 {{ConfirmTime: seconds(25 * 3600)}},
-		`holdWindow: "0s": want 1m0s to 24h0m0s`:                                                       {{HoldWindow: seconds(0)}},
-		`holdWindow: "25h0m0s": want 1m0s to 24h0m0s`:                                                  {{HoldWindow: seconds(25 * 3600)}},
 		`tierLabels: "not a label!!": want letters`:                                                    {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                                                                 {{TierLabels: []string{""}}},
 		`tierLabels: "auto": want it alone`:                                                            {{TierLabels: []string{"auto", "rack"}}},
@@ -48,16 +45,15 @@ func TestCompileRefuses(t *testing.T) {
 		`slurmNames: "label:a b": want a key after the colon`:                                          {{SlurmNames: "label:a b"}},
 		`slurmNames: "": want the name of a Slinky Controller`:                                         {{SlurmNames: "slinky:"}},
 		`nodes.slinky: "a/b/c": want the name of a Slinky`:                                             {{Nodes: Selection{Slinky: "a/b/c"}}},
-		`minBlockNodes: "-1": want 1`:                                                                  {{MinBlockNodes: -1}},
 		`baseBlockSize: "65536": want 1 to`:                                                            {{BaseBlockSize: 65536}},
 		`blockSizes: block size 12: want`:                                                              {{BaseBlockSize: 4, BlockSizes: []int{12}}},
 		`blockSizes: block size 0: want 1`:                                                             {{BlockSizes: []int{0}}},
 		`gres.naming: "long": want model, full or short`:                                               {{Gres: Gres{Naming: "long"}}},
 		`gres.types: "NVIDIA L4": type "4": want a letter`:                                             {{Gres: Gres{Types: map[string]string{"NVIDIA L4": "4"}}}},
-		`gres.leaveOut: "n1": "3": want the UUID of a GPU`:                                             {{Gres: Gres{LeaveOut: LeaveOut{"n1": {"GPU-5a", "3"}}}}},
-		`gres.leaveOut: "n1": "/dev/nvidia": want the UUID`:                                            {{Gres: Gres{LeaveOut: LeaveOut{"n1": {"/dev/nvidia"}}}}},
-		`gres.leaveOut: "n[1": `:                                                                       {{Gres: Gres{LeaveOut: LeaveOut{"n[1": {"/dev/nvidia3"}}}}},
-		`gres.leaveOut: node n2 is named twice`:                                                        {{Gres: Gres{LeaveOut: LeaveOut{"n[1-3]": {"/dev/nvidia3"}, "n2": {"/dev/nvidia2"}}}}},
+		`gres.leaveOut: "n1": "3": want the UUID of a GPU`:                                             {{Gres: Gres{LeaveOut: Pairs[[]string]{"n1": {"GPU-5a", "3"}}}}},
+		`gres.leaveOut: "n1": "/dev/nvidia": want the UUID`:                                            {{Gres: Gres{LeaveOut: Pairs[[]string]{"n1": {"/dev/nvidia"}}}}},
+		`gres.leaveOut: "n[1": `:                                                                       {{Gres: Gres{LeaveOut: Pairs[[]string]{"n[1": {"/dev/nvidia3"}}}}},
+		`gres.leaveOut: node n2 is named twice`:                                                        {{Gres: Gres{LeaveOut: Pairs[[]string]{"n[1-3]": {"/dev/nvidia3"}, "n2": {"/dev/nvidia2"}}}}},
 		`gres.autoDetect: "rsmi": want off, nvidia`:                                                    {{Gres: Gres{AutoDetect: "rsmi"}}},
 		`gres.autoDetect: "full": want off, nvidia or nvml`:                                            {{SlurmVersion: "25.11", Gres: Gres{AutoDetect: "full"}}},
 		`parentBlocks: 6 blocks in a parent domain: want`:                                              {{ParentBlocks: 6}},
@@ -78,7 +74,7 @@ func TestCompileRefuses(t *testing.T) {
 		`defaultTopology: "fabric": want nvl, flat, or none`:                                           {{DefaultTopology: "fabric", Topology: "block"}},
 		`defaultTopology: "nvl": want none with format conf`:                                           {{DefaultTopology: "nvl", Format: "conf"}},
 		`flatTopology: "true": want false with format conf`:                                            {{FlatTopology: true, Format: "conf"}},
-		`membership: "label": want file or annotation`:                                                 {{Membership: "label"}},
+		`membership: "label": want file, annotation or nothing`:                                        {{Membership: "label"}},
 		`membership: "annotation": want file with Slurm 24.11: nodes that name their place need 25.05`: {{SlurmVersion: "24.11", Membership: "annotation"}},
 		`membership: "annotation": want file with annotate: false`:                                     {{Annotate: new(false), Membership: "annotation"}},
 		`slurm.url: "slurm:6820": want http://HOST:PORT`:                                               {{Slurm: Slurm{URL: "slurm:6820"}}},
@@ -113,55 +109,41 @@ func TestSettleTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := all[0]
-		if p.SettleTime.Duration != tt.quiet || p.SettleMost() != tt.most || p.FirstMost() != tt.firstMost || p.ConfirmTime.Duration != 10*time.Second {
-			t.Errorf("%s: facts settle for %s, %s at most, and the first publication waits %s; a move is confirmed for %s", name, p.SettleTime, p.SettleMost(), p.FirstMost(), p.ConfirmTime)
+		if p.SettleTime.Duration != tt.quiet || p.SettleMost() != tt.most || p.FirstMost() != tt.firstMost {
+			t.Errorf("%s: facts settle for %s, %s at most, and the first publication waits %s", name, p.SettleTime, p.SettleMost(), p.FirstMost())
 		}
 	}
 }
 
-// TestKeys has a value for every key of the configuration: each decides what is planned, or
-// is known not to.
-func TestKeys(t *testing.T) {
-	c := &Cluster{}
-	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "labels": true, "membership": true, "slurm": true, "settleTime": true, "confirmTime": true, "fabricWait": true, "fabricPartitions": true,
-		"removeAfter": true, "publishInterval": true, "holdWindow": true, "loadTimeout": true, "maxChange": true}
-	var want []string
-	var fill func(v reflect.Value, prefix string)
-	fill = func(v reflect.Value, prefix string) {
-		for i := range v.NumField() {
-			key := v.Type().Field(i).Tag.Get("yaml")
-			if other[key] {
-				continue
+// TestFields holds that the tags of each key say all that they must, in words that are read, and no more.
+func TestFields(t *testing.T) {
+	for _, f := range new(Publication).fields() {
+		tag := f.tag.Get
+		known := 0
+		for _, name := range []string{"yaml", "plan", "default", "words", "most", "unit"} {
+			if _, given := f.tag.Lookup(name); given {
+				known++
 			}
-			switch f := v.Field(i); f.Kind() {
-			case reflect.Struct:
-				fill(f, key+".")
-				continue
-			case reflect.String:
-				f.SetString("x")
-			case reflect.Bool:
-				f.SetBool(true)
-			case reflect.Int:
-				f.SetInt(1)
-			case reflect.Slice:
-				f.Set(reflect.MakeSlice(f.Type(), 1, 1))
-				if f.Index(0).Kind() == reflect.String {
-					f.Index(0).SetString("x")
-				}
-			case reflect.Map:
-				f.Set(reflect.MakeMap(f.Type()))
-				f.SetMapIndex(reflect.ValueOf("a"), reflect.Zero(f.Type().Elem()))
-			default:
-				t.Fatalf("key %s is a %s: say what it is", key, f.Kind())
+		}
+		kind := f.value.Kind()
+		_, isTime := f.value.Interface().(Duration)
+		_, badMost := time.ParseDuration(tag("most"))
+		for what, wrong := range map[string]bool{
+			"no tag that nobody reads":                    strings.Count(string(f.tag), `:"`) != known,
+			"plan yes or no":                              tag("plan") != "yes" && tag("plan") != "no",
+			"a default of a time, and of a pointer":       (isTime || kind == reflect.Pointer) && tag("default") == "",
+			"a default that can be read":                  yaml.Unmarshal([]byte(tag("default")), f.value.Addr().Interface()) != nil,
+			"words for texts alone":                       tag("words") != "" && kind != reflect.String,
+			"most for times alone, such as 1h":            tag("most") != "" && (!isTime || badMost != nil),
+			"a unit, because nobody knows what it counts": kind == reflect.Int && tag("unit") == "",
+		} {
+			if wrong {
+				t.Errorf("%s with %s: want %s", f.key, f.tag, what)
 			}
-			want = append(want, prefix+key)
 		}
 	}
-	fill(reflect.ValueOf(&c.Publication).Elem(), "")
-	got := slices.Sorted(maps.Keys(c.Keys()))
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
+	if _, err := Compile([]Publication{Default()}, nil); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
 	}
 	if diff := cmp.Diff(map[string]string{"format": "conf"}, (&Cluster{}).Keys()); diff != "" {
 		t.Errorf("keys of an empty configuration (-want +got):\n%s", diff)

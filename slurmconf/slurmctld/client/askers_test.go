@@ -183,10 +183,10 @@ func TestAskNextSlurm(t *testing.T) {
 	}
 	want := &slurmctld.State{Read: got.Read, Release: slurmconf.Release2605, // no rules of 26.11 are known
 		Nodes: map[string]slurmctld.Node{
-			"d1": {State: "ALLOCATED+DYNAMIC_NORM", Topology: "nvl:b1", Registered: true, Gres: "gpu:gb200:4(S:0-1)", LastBusy: time.Unix(1795471000, 0), Partitions: "p", CPUs: 144, Memory: 946000},
-			"d2": {State: "IDLE+DRAIN+BLOCKED", Topology: "nvl:b1", Registered: true, Reason: "links down", Partitions: "p", CPUs: 144, Memory: 946000, Reservation: "m1"}},
+			"d1": {State: "ALLOCATED+DYNAMIC_NORM", Topology: "nvl:b1", Registered: true, Gres: "gpu:gb200:4(S:0-1)"},
+			"d2": {State: "IDLE+DRAIN+BLOCKED", Topology: "nvl:b1", Registered: true, Reason: "links down", Reservation: "m1"}},
 		Jobs: []slurmctld.Job{{ID: "8", Array: "6_2", Name: "train", User: "alice", Account: "physics", Partition: "p", Nodes: "d1", GPUs: []string{"gpu:gb200:4(IDX:0-3)"},
-			Start: time.Unix(1795471950, 0), Segment: 1, Consolidate: true, Whole: true, Topo: true}},
+			Start: time.Unix(1795471950, 0), Segment: 1}},
 		Partitions:   map[string]string{"p": "nvl"},
 		Reservations: []slurmctld.Reservation{{Name: "m1", Nodes: "d2", Start: time.Unix(1795472000, 0), End: time.Unix(1795479600, 0), Users: "root"}}}
 	if diff := cmp.Diff(want, got); diff != "" {

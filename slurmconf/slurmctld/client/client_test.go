@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func TestClientAge(t *testing.T) {
 		start := time.Now()
 		asks := func(what string, q Question, age time.Duration, want ...Question) Answer {
 			t.Helper()
-			a := c.Ask(t.Context(), q, age)
+			a := c.Newer(t.Context(), q, time.Now().Add(-age))
 			if diff := cmp.Diff(want, s.questions()); diff != "" || a.Err != nil {
 				t.Errorf("%s: %v, asked (-want +got):\n%s", what, a.Err, diff)
 			}
@@ -135,13 +136,10 @@ func TestClientAsksOnce(t *testing.T) {
 				if i == 8 {
 					time.Sleep(time.Second / 2)
 				}
-				if a := c.Ask(t.Context(), Question{Nodes: true}, 0); a.Err != nil || len(a.State.Nodes) != 1 {
+				if a := c.Newer(t.Context(), Question{Nodes: true}, time.Now()); a.Err != nil || len(a.State.Nodes) != 1 {
 					t.Errorf("%v, %d nodes", a.Err, len(a.State.Nodes))
 				}
 			})
-		}
-		for range 3 {
-			c.Soon(t.Context(), Question{Nodes: true}, 0)
 		}
 		callers.Wait()
 		if n := len(s.questions()); n != 1 {
@@ -152,29 +150,70 @@ func TestClientAsksOnce(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		callers.Go(func() {
-			if a := c.Ask(gone, Question{Nodes: true}, 0); !errors.Is(a.Err, context.DeadlineExceeded) || len(a.State.Nodes) != 1 {
+			if a := c.Newer(gone, Question{Nodes: true}, time.Now()); !errors.Is(a.Err, context.DeadlineExceeded) || len(a.State.Nodes) != 1 {
 				t.Errorf("gone: %v, %d nodes", a.Err, len(a.State.Nodes))
 			}
 		})
 		synctest.Wait()
-		if a := c.Ask(t.Context(), Question{Nodes: true}, 0); a.Err != nil || !a.Asked.Nodes.After(time.Now().Add(-2*time.Second)) {
+		if a := c.Newer(t.Context(), Question{Nodes: true}, time.Now()); a.Err != nil || !a.Asked.Nodes.After(time.Now().Add(-2*time.Second)) {
 			t.Errorf("%v, asked at %v", a.Err, a.Asked.Nodes)
 		}
 		callers.Wait()
 		if a := c.Last(); a.Failures != 0 || a.Err != nil {
 			t.Errorf("%+v", a)
 		}
-		// In the background one asks for all.
-		s.questions()
+	})
+}
+
+// TestClientRun has askers who want something at some time, replace what they want, and want more after it.
+func TestClientRun(t *testing.T) {
+	s := &slurm{takes: time.Second}
+	inBubble(t, s, func(t *testing.T, c *Client, _ *strings.Builder) {
+		start := time.Now()
+		at := func(d time.Duration) time.Time { return start.Add(d * time.Second) }
+		var done []string
+		want := func(asker string, w Want, next ...*Want) *Want {
+			w.Then = func(_ context.Context, a *Answer) *Want {
+				done = append(done, fmt.Sprint(asker, " ", time.Since(start), " ", len(s.questions()), " ", a.Err))
+				return append(next, nil)[0]
+			}
+			return &w
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		heard := make(chan struct{}, 1)
+		running.Go(func() { c.Run(ctx, heard) })
+		nodes, jobs := Question{Nodes: true}, Question{Nodes: true, Jobs: true}
+		synctest.Wait()
+		// Two askers at once: the answer about jobs has nodes that are new enough for the other one, too.
+		c.Want("nodes", want("nodes", Want{Question: nodes, At: at(-1), Than: at(-1)}, want("again", Want{Question: nodes, At: at(30), Than: at(20)})))
+		c.Want("jobs", want("jobs", Want{Question: jobs, At: at(0), Than: at(0)}, want("jobs later", Want{Question: jobs, At: at(60), Than: at(60)})))
+		c.Want("gone", want("gone", Want{Question: nodes, At: at(1000)}))
+		c.Want("waits", want("waits", Want{Question: nodes, At: at(9000)}))
+		c.Want("replaced", want("late", Want{Question: nodes, At: at(20), Than: at(20)}))
+		time.Sleep(10 * time.Second)
+		<-heard
+		c.Want("replaced", want("early", Want{Question: nodes, At: at(12), Than: at(12)}))
+		c.Want("gone", nil)
 		time.Sleep(time.Minute)
-		for range 3 {
-			c.Soon(t.Context(), Question{Nodes: true}, time.Second)
+		// An asker wants something else while Slurm is asked: what would have come next does not count.
+		<-heard
+		c.Want("nodes", want("slow", Want{Question: nodes, At: at(70), Than: at(70)}, want("never", Want{Question: nodes, At: at(71)})))
+		time.Sleep(time.Second / 2)
+		c.Want("nodes", want("asks nothing", Want{}))
+		time.Sleep(time.Minute)
+		s.set(func() { s.err = errors.New("no route") })
+		c.Want("nodes", want("nothing again", Want{}))
+		c.Want("fails", want("fails", Want{Question: nodes, Than: time.Now()}))
+		time.Sleep(time.Hour)
+		cancel()
+		running.Wait()
+		if diff := cmp.Diff([]string{"jobs 1s 1 <nil>", "nodes 1s 0 <nil>", "early 13s 1 <nil>", "again 31s 1 <nil>", "jobs later 1m1s 1 <nil>", "slow 1m11s 1 <nil>", "asks nothing 1m11s 0 <nil>",
+			"fails 2m11.5s 1 no route", "nothing again 2m11.5s 0 <nil>"}, done); diff != "" {
+			t.Errorf("asker, when, questions, error (-want +got):\n%s", diff)
 		}
-		if a := c.Last(); time.Since(a.Asked.Nodes) < time.Minute {
-			t.Error("Soon waits for the answer")
-		}
-		if c.Ask(t.Context(), Question{Nodes: true}, time.Second); len(s.questions()) != 1 {
-			t.Error("not one question in the background")
+		if a := c.Last(); a.Failures != 1 {
+			t.Errorf("%d failures of questions, want 1", a.Failures)
 		}
 	})
 }
@@ -185,17 +224,16 @@ func TestClientFails(t *testing.T) {
 	s := &slurm{}
 	inBubble(t, s, func(t *testing.T, c *Client, log *strings.Builder) {
 		nodes := Question{Nodes: true}
-		good := c.Ask(t.Context(), nodes, 0)
+		good := c.Newer(t.Context(), nodes, time.Now())
 		s.set(func() { s.err = errors.New("no route") })
 		time.Sleep(time.Hour)
 		s.questions()
 		var at []time.Duration
 		for start := time.Now(); time.Since(start) < 4*time.Minute; time.Sleep(time.Second) {
-			a := c.Ask(t.Context(), nodes, 0)
+			a := c.Newer(t.Context(), nodes, time.Now())
 			if a.Err == nil || len(a.State.Nodes) != 1 || a.Asked != good.Asked {
 				t.Fatalf("not the last answer: %+v", a)
 			}
-			c.Soon(t.Context(), nodes, 0)
 			if len(s.questions()) > 0 {
 				at = append(at, time.Since(start))
 			}
@@ -203,12 +241,15 @@ func TestClientFails(t *testing.T) {
 		if diff := cmp.Diff([]time.Duration{0, 10 * time.Second, 30 * time.Second, 70 * time.Second, 125 * time.Second, 180 * time.Second, 235 * time.Second}, at); diff != "" {
 			t.Errorf("asked at (-want +got):\n%s", diff)
 		}
+		if a := c.Newer(t.Context(), nodes, good.Asked.Nodes); a.Err != nil || len(s.questions()) > 0 {
+			t.Errorf("the last answer will do: %v", a.Err)
+		}
 		if a := c.Last(); a.Failures != len(at) {
 			t.Errorf("%d failures, want %d", a.Failures, len(at))
 		}
 		s.set(func() { s.err = nil })
 		time.Sleep(time.Minute)
-		if a := c.Ask(t.Context(), nodes, 0); a.Err != nil || a.Failures != 0 || !a.Asked.Nodes.Equal(time.Now()) {
+		if a := c.Newer(t.Context(), nodes, time.Now()); a.Err != nil || a.Failures != 0 || !a.Asked.Nodes.Equal(time.Now()) {
 			t.Errorf("Slurm is back: %+v", a)
 		}
 		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, `level=WARN msg="Slurm does not answer" publication=default err="no route"`) || !strings.Contains(text, `level=INFO msg="Slurm answers again" publication=default after=5m0s`) {
@@ -222,7 +263,7 @@ func TestClientHangs(t *testing.T) {
 	s := &slurm{takes: time.Hour}
 	inBubble(t, s, func(t *testing.T, c *Client, _ *strings.Builder) {
 		start := time.Now()
-		a := c.Ask(t.Context(), Question{Nodes: true, Jobs: true}, 0)
+		a := c.Newer(t.Context(), Question{Nodes: true, Jobs: true}, time.Now())
 		if took := time.Since(start); took != timeout+2*leastNodes*timeoutNode || !errors.Is(a.Err, context.DeadlineExceeded) {
 			t.Errorf("%v after %s", a.Err, took)
 		}
@@ -238,17 +279,17 @@ func TestClientSlow(t *testing.T) {
 	inBubble(t, s, func(t *testing.T, c *Client, _ *strings.Builder) {
 		nodes := Question{Nodes: true}
 		for start := time.Now(); time.Since(start) < 2*time.Minute; time.Sleep(time.Second) {
-			c.Ask(t.Context(), nodes, 0)
+			c.Newer(t.Context(), nodes, time.Now())
 		}
 		if n := len(s.questions()); n != 6 {
 			t.Errorf("%d questions in two minutes, want each 20 s", n)
 		}
-		c.Ask(t.Context(), nodes, 0)
+		c.Newer(t.Context(), nodes, time.Now())
 		s.questions()
 		// Jobs that nobody has asked for come with nodes that are not older than they.
 		both, loaded := Question{Nodes: true, Jobs: true}, Question{Loaded: true}
 		for _, want := range [][]Question{{both}, {}, {loaded}} {
-			c.Ask(t.Context(), append(want, both)[0], 0)
+			c.Newer(t.Context(), append(want, both)[0], time.Now())
 			if diff := cmp.Diff(want, s.questions(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
@@ -276,7 +317,7 @@ func TestClientJob(t *testing.T) {
 		if err := c.Reconfigure(t.Context()); !errors.Is(err, s.err) {
 			t.Errorf("reconfigure: %v", err)
 		}
-		c.Ask(t.Context(), Question{Nodes: true}, 0)
+		c.Newer(t.Context(), Question{Nodes: true}, time.Now())
 		s.questions()
 		if _, err := c.Job(t.Context(), "7"); !errors.Is(err, s.err) || len(s.questions()) > 0 {
 			t.Errorf("a Slurm that did not answer just now: %v", err)

@@ -53,7 +53,7 @@ func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProc
 	t.Helper()
 	p := newAgentProcess(t)
 	p.change("")
-	args := append([]string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, p.health(), "--set", "agent.interval=" + interval}, p.node.Settings()...)
+	args := append([]string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, p.health(), "--times", "read: " + interval}, p.node.Settings()...)
 	if len(more) == 0 {
 		more = []string{"--store", p.dir}
 	}

@@ -57,14 +57,14 @@ func TestDCGMIDs(t *testing.T) {
 	e, p := startExporter(t), newAgentProcess(t)
 	maps, run := p.node.Mapping(), p.node.Run()
 	config := filepath.Join(p.dir, "quoin.yaml")
-	text := fmt.Sprintf("agent:\n  dcgmExporter: %s/metrics\n  dcgmInterval: 50ms\n", e.URL)
+	text := fmt.Sprintf("agent:\n  dcgmExporter: %s/metrics\n", e.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m := fake.New(t, "h100")
 	m.RealBoot()
 	cmd := p.onNVML(programs.QuoinTest(t), 550, m, "20ms")
-	cmd.Args = append(cmd.Args, "--config", config)
+	cmd.Args = append(cmd.Args, "--config", config, "--times", "ids: 50ms")
 	p.start(cmd)
 	p.until("report and inventory", func() bool {
 		_, err := os.Stat(filepath.Join(run, "inventory.json"))

@@ -60,7 +60,7 @@ func TestAgentHostIMEX(t *testing.T) {
 	m.says("READY")
 	run := p.node.Run()
 	cmd := p.onNVML(programs.QuoinTest(t), 580, m.Machine, "20ms")
-	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "agent.hookGate=fail", "--set", "agent.hookGateWait=1s")
+	cmd.Args = append(cmd.Args, "--set", "agent.hookGate=fail", "--set", "agent.hookGateWait=1s")
 	p.start(cmd)
 	gateIs := func(what string, is func(g *gate.State) bool) {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestAgentHostIMEX(t *testing.T) {
 	p = newAgentProcess(t)
 	run = p.node.Run()
 	cmd = p.onNVML(programs.QuoinTest(t), 580, m.Machine, "20ms")
-	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "imex.join=host")
+	cmd.Args = append(cmd.Args, "--set", "imex.join=host")
 	p.start(cmd)
 	gateIs("the service is to serve", func(g *gate.State) bool {
 		return !g.Ready && g.Clique != "" && g.Reason == imex.ReasonNotReady && strings.Contains(g.Message, "systemctl enable --now") && !strings.Contains(g.Message, "disable")

@@ -64,8 +64,8 @@ func (n *hookedNode) run(name ...string) string {
 
 // startAgent starts the agent anew.
 func (n *hookedNode) startAgent() {
-	cmd := exec.Command(n.quoin, append([]string{"agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--set", "agent.interval=1s",
-		"--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=1s", "--store", n.dir}, n.node.Settings()...)...)
+	cmd := exec.Command(n.quoin, append([]string{"agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--times", "read: 1s",
+		"--times", "sample: 100ms", "--times", "sweep: 1s", "--store", n.dir}, n.node.Settings()...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.start(cmd)
 }

@@ -69,7 +69,7 @@ func TestImageRoot(t *testing.T) {
 	}
 	discover := func(what, want string) {
 		t.Helper()
-		out := run("/usr/bin/quoin", "discover", "--node", "n1", "--set", "agent.nvmlLibrary=/mnt"+fake.Library(t, 580), "--set", "agent.hostRoot=/mnt"+m.Root(), "--set", "agent.cgroupRoot=/mnt"+m.cgroups)
+		out := run("/usr/bin/quoin", "discover", "--node", "n1", "--set", "agent.nvmlLibrary=/mnt"+fake.Library(t, 580), "--set", "agent.hostRoot=/mnt"+m.Root())
 		if !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in\n%s", what, want, out)
 		}

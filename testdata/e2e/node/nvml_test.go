@@ -224,7 +224,7 @@ func TestNVMLProbe(t *testing.T) {
 	t.Parallel()
 	const completed = "fabric completed 0 00000000-0000-0000-0000-000000000009 3 1"
 	m := fake.New(t, "gb200", "fabric notStarted")
-	cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=20ms")
+	cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--times", "read: 20ms")
 	stdin, stdout := startPiped(t, cmd)
 	lines := bufio.NewReader(stdout)
 	// next returns the next report, and how many empty lines were before it.

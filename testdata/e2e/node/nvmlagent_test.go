@@ -45,7 +45,7 @@ func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 // onNVML is quoin agent on a machine of a loaded NVML.
 func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
 	p.t.Helper()
-	return command(p.t, quoin, driver, m, append([]string{"agent", "--store", p.dir, "--listen", p.address, p.health(), "--set", "agent.interval=" + interval}, p.node.Files()...)...)
+	return command(p.t, quoin, driver, m, append([]string{"agent", "--store", p.dir, "--listen", p.address, p.health(), "--times", "read: " + interval}, p.node.Files()...)...)
 }
 
 // TestNVMLAgent follows a report from the library to the files that others read.

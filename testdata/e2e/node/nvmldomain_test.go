@@ -32,11 +32,11 @@ func newDomainRig(t *testing.T) *domainRig {
 	t.Helper()
 	r := &domainRig{agentProcess: newAgentProcess(t), quoin: programs.QuoinTest(t), machine: fake.New(t, "gb200", inDomain(1))}
 	config := filepath.Join(t.TempDir(), "quoin.yaml")
-	put.File(t, config, "publicationDefaults: {settleTime: 50ms, confirmTime: 50ms, publishInterval: 0s, maxChange: 1, annotate: false}\n", 0o755)
+	put.File(t, config, "publicationDefaults: {settleTime: 50ms, maxChange: 1, annotate: false}\n", 0o755)
 	for name, domain := range map[string]byte{"a2": 1, "a3": 1, "b1": 2, "b2": 2} {
 		r.put(name, domain)
 	}
-	cmd := exec.Command(r.quoin, "publisher", "--store", r.dir, "--config", config, "--listen", "")
+	cmd := exec.Command(r.quoin, "publisher", "--store", r.dir, "--config", config, "--listen", "", "--times", "confirm: 50ms, spacing: 0s")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = t.Output()
 	if err := cmd.Start(); err != nil {

@@ -27,7 +27,7 @@ func newHardwareJob(t *testing.T, sampleInterval string) *hardwareJob {
 	m.RealBoot()
 	p := newAgentProcess(t)
 	agent := p.onNVML(programs.QuoinTest(t), 580, m, "50ms")
-	agent.Args = append(agent.Args, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=100ms")
+	agent.Args = append(agent.Args, "--times", "sample: "+sampleInterval, "--times", "sweep: 100ms")
 	p.start(agent)
 	p.until("inventory", func() bool { return p.settled() && p.metric("quoin_agent_probe_up") == 1 })
 	programs.PutTest(t, p.dir, programs.Hook)

@@ -52,7 +52,7 @@ func BenchmarkProbeStart(b *testing.B) {
 		b.Run(machine, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				cmd, lines, end := benchProbe(b, quoin, machine, "probe", "--set", "agent.interval=1h")
+				cmd, lines, end := benchProbe(b, quoin, machine, "probe", "--times", "read: 1h")
 				b.StartTimer()
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
@@ -99,7 +99,7 @@ func BenchmarkProbePoll(b *testing.B) {
 			var used time.Duration
 			var resident, own, peak int
 			for b.Loop() {
-				cmd, lines, end := benchProbe(b, of.program, of.machine, "probe", "--set", "agent.interval=50ms")
+				cmd, lines, end := benchProbe(b, of.program, of.machine, "probe", "--times", "read: 50ms")
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
 				}

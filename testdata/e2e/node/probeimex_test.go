@@ -26,7 +26,8 @@ type imexMachine struct {
 
 func newIMEXMachine(t *testing.T, devices string) *imexMachine {
 	t.Helper()
-	m := &imexMachine{fake.New(t, "gb200"), t, t.TempDir()}
+	m := &imexMachine{Machine: fake.New(t, "gb200"), t: t}
+	m.cgroups = m.path("sys/fs/cgroup")
 	m.put("proc/devices", "Character devices:\n195 nvidia\n"+devices+"\nBlock devices:\n  7 loop\n", 0o600)
 	m.put("etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n", 0o600)
 	m.put("etc/nvidia-imex/config.cfg", "IMEX_NODE_CONFIG_FILE="+m.path("etc/nvidia-imex/nodes_config.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
@@ -75,7 +76,7 @@ func TestProbeIMEX(t *testing.T) {
 	t.Parallel()
 	m := newIMEXMachine(t, "235 nvidia-caps-imex-channels\n")
 	m.says("READY")
-	cmd := command(t, programs.QuoinTest(t), 580, m.Machine, "probe", "--set", "agent.interval=20ms", "--set", "agent.cgroupRoot="+m.cgroups)
+	cmd := command(t, programs.QuoinTest(t), 580, m.Machine, "probe", "--times", "read: 20ms")
 	stdin, stdout := startPiped(t, cmd)
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 1<<20)
@@ -148,7 +149,7 @@ func TestDiscoverIMEX(t *testing.T) {
 			t.Parallel()
 			m := newIMEXMachine(t, tt.devices)
 			m.says(tt.state)
-			out, err := command(t, quoin, 580, m.Machine, "discover", "--set", "agent.cgroupRoot="+m.cgroups).CombinedOutput()
+			out, err := command(t, quoin, 580, m.Machine, "discover").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

@@ -123,7 +123,7 @@ func TestProbeSamples(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "h100", "gpu 1", "utilization 50", "processes 77", "gpm 25 12.5")
 	m.Namespace(fake.FirstNamespace)
-	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=1h"))
+	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, m, "probe", "--times", "read: 1h"))
 	p.tell("sample 100ms " + firstH100 + "," + secondH100)
 	p.sampleOf(firstH100, secondH100)
 	s := p.sampleOf(firstH100, secondH100)
@@ -150,7 +150,7 @@ func TestProbeSamples(t *testing.T) {
 // short jobs come and go: it samples all the same.
 func TestProbeSamplesInAStorm(t *testing.T) {
 	t.Parallel()
-	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, fake.New(t, "h100"), "probe", "--set", "agent.interval=1h"))
+	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, fake.New(t, "h100"), "probe", "--times", "read: 1h"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -181,7 +181,7 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	const cluster = "groups:\n- node: n1\n  gpus: {count: 1, product: G, memoryMiB: 1000}\n  use: {processes: 1, utilization: 90, power: 600}\n"
 	put.File(t, file, cluster, 0o600)
 	quoin := programs.QuoinTest(t)
-	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--set", "agent.interval=1h"))
+	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--times", "read: 1h"))
 	out, err := exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--once").Output()
 	if err != nil {
 		t.Fatal(err)

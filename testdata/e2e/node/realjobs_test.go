@@ -217,7 +217,7 @@ func (n *jobNode) startAgent() {
 		mounts = append(mounts, n.rig.path("spool/"+n.Name)+":"+host+"/var/spool/slurmd")
 	}
 	cmd := exec.Command("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
-		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
+		"--store", "/run/quoin", "--listen", n.agent.address, "--times", "sample: "+sampleInterval, "--times", "sweep: 2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
 		"--set", "agent.hostRoot="+host)
 	n.agent.startBy(cmd, func() error { return n.rig.StartOutside(cmd, mounts...) })
 }

@@ -32,7 +32,7 @@ func BenchmarkProbeSample(b *testing.B) {
 			var used time.Duration
 			var before, with int
 			for b.Loop() {
-				p := startToldProbe(b, command(b, inMemory, 580, fake.New(b, of.machine), "probe", "--set", "agent.interval=400ms"))
+				p := startToldProbe(b, command(b, inMemory, 580, fake.New(b, of.machine), "probe", "--times", "read: 400ms"))
 				p.readings(3) // memory was trimmed after the first
 				before = max(before, process.KiB(b, p.cmd.Process.Pid, "VmRSS"))
 				p.tell("sample 100ms " + strings.Join(uuids, ","))

@@ -32,7 +32,7 @@ func TestSampleHangs(t *testing.T) {
 		t.Run(tt.fault, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100")
-			cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=50ms")
+			cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--times", "read: 50ms")
 			reg := prometheus.NewRegistry()
 			store := reportdir.New(t.TempDir(), "n1")
 			wanted, samples := make(chan []string, 1), make(chan topology.Sample)
