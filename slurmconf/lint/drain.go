@@ -228,7 +228,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 		}
 		taken[core/conf.CoresPerSocket]++
 	}
-	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.CoresOfOneSocket()) {
+	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.Does(slurmconf.CoresOfOneSocket)) {
 		return coresApart
 	}
 	return coresFit
@@ -236,7 +236,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 
 // socketsWanted is what Cores must be.
 func socketsWanted(release slurmconf.Release) string {
-	if release.CoresOfOneSocket() {
+	if release.Does(slurmconf.CoresOfOneSocket) {
 		return "one socket or all"
 	}
 	return "whole sockets"

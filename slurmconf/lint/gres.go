@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
@@ -180,7 +181,7 @@ func (g *gresFile) lintAutoDetect(l *gresLine) {
 	case l.AutoDetect == "":
 	case way == "":
 		g.Warn(l.Number, reasonAutoDetect, "want nvidia, nvml or off", "AutoDetect=%s is not known to Slurm, which ignores it", hostlist.Shorten(l.AutoDetect))
-	case way == gres.AutoDetectFull && !g.Release.AutoDetectFull():
+	case way == gres.AutoDetectFull && !g.Release.Does(slurmconf.AutoDetectFull):
 		g.Warn(l.Number, reasonAutoDetect, "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
 		l.AutoDetect = ignoredWay
 	case !gres.IsWay(way):

@@ -118,7 +118,7 @@ const (
 // stand in the order of files and lines.
 func Lint(files []File, o Options) []topology.Finding {
 	l := newLinter(o)
-	l.yaml = l.Release.YAML() && slices.ContainsFunc(files, isYAML)
+	l.yaml = l.Release.Does(slurmconf.TopologyYAML) && slices.ContainsFunc(files, isYAML)
 	findings := append(l.lintWords(), l.lintPlugin()...)
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)

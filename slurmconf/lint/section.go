@@ -32,7 +32,7 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 // noUnits judges a topology without any block or switch.
 func (l *linter) noUnits(s *slurmconf.Section, what string) {
 	const remedy = "write the blocks or switches, or keep the old file"
-	if l.Release.EmptyTopology() && !s.YAML {
+	if !l.Release.Does(slurmconf.RefusesEmptyConf) && !s.YAML {
 		l.Warn(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}

@@ -52,7 +52,7 @@ func (l *linter) lintTree(s *slurmconf.Section, m *membership) {
 			}
 		case u.HasChildren:
 			children[i] = l.lintChildren(s, i, index, parents)
-		case !l.Release.TreeSkeleton():
+		case !l.Release.Does(slurmconf.EmptyUnits):
 			l.Fatal(u.Line, "Placeholder", "give it nodes or switches, or take it out", "switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.Name, l.Release)
 		default:
 			nodes += nodesOfEmptyLeaf
