@@ -39,6 +39,9 @@ func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
 	for _, k := range Latest.Kinds() {
 		words["topology/"+k.Word] = func(r Release) bool { _, known := r.TopologyPlugin("topology/" + k.Word); return known }
 	}
+	for line, word := range map[string]string{"nodename": "topology", "partitionname": "topology", "topologyparam": "blockasnoderank"} {
+		words[line+" "+word] = func(r Release) bool { return r.TakesWord(line, word) }
+	}
 	for word, does := range words {
 		for i, r := range releases[1:] {
 			if does(releases[i]) && !does(r) {

@@ -11,21 +11,13 @@ const maxLevel = 15
 
 // lintBlocks applies the rules of topology/block.
 func (l *linter) lintBlocks(s *slurmconf.Section, m *membership) {
-	if len(s.Units) == 0 {
-		l.noUnits(s, "block")
-		return
-	}
 	base := l.lintSizes(s)
-	l.lintDuplicates(s, "block")
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes {
-			if !l.Release.Does(slurmconf.EmptyUnits) {
-				l.Fatal(u.Line, "Placeholder", "give it nodes or take it out; placeholders need Slurm 25.05", "block %s has no Nodes=, and Slurm %s does not start with it", u.Name, l.Release)
-			}
 			continue
 		}
-		count, judged := l.lintUnit(m, s, i, "block")
+		count, judged := l.lintUnit(m, s, i)
 		if !judged {
 			continue
 		}
