@@ -73,33 +73,24 @@ func (g *RegisteredGPU) isMIG() bool { return strings.Contains(string(g.Device),
 
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
-// published devices may be more.
+// published instances may be more.
 func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread bool) bool {
-	typ := o.TypeOf(g.Product)
-	if g.MIGEmpty {
-		return !slices.ContainsFunc(published, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
-	}
-	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(published, func(p RegisteredGPU) bool {
-			return p.Type == typ && !p.isMIG() || unread && p.isMIG() && strings.HasPrefix(p.Type, typ+"_")
-		})
-	}
-	if len(published) < len(g.MIG) || len(published) > len(g.MIG) && !unread {
-		return false
-	}
-	published = slices.Clone(published)
+	typ, rest := o.TypeOf(g.Product), slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(published, func(p RegisteredGPU) bool {
+		k := slices.IndexFunc(rest, func(p RegisteredGPU) bool {
 			_, capabilities, isMIG := strings.Cut(string(p.Device), ",")
 			return isMIG && p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
 		})
 		if k < 0 {
 			return false
 		}
-		published = slices.Delete(published, k, k+1)
+		rest = slices.Delete(rest, k, k+1)
 	}
-	return true
+	if len(g.MIG) == 0 && !g.MIGEmpty && (len(rest) == 0 || !rest[0].isMIG()) {
+		return len(rest) > 0 && rest[0].Type == typ
+	}
+	return len(rest) == 0 || unread && !slices.ContainsFunc(rest, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
 }
 
 // losesUnread reports whether the lines give the old devices, but not all of their Cores
