@@ -46,12 +46,9 @@ func Alike(byNode map[string][]Line) []Line {
 	lines := Nameless(ByName(byNode))
 	all := Listed(lines)
 	for _, own := range byNode {
-		if own[0].AutoDetect == "" && !all.SuitsNode(Listed(own)) {
+		if all.Unknown != "" || own[0].AutoDetect == "" && !all.SuitsNode(Listed(own)) {
 			return nil
 		}
-	}
-	if all.Unknown != "" {
-		return nil
 	}
 	return lines
 }

@@ -319,10 +319,8 @@ func CountedBy(name string, data []byte, node string) ([]GPUCount, error) {
 		if !strings.EqualFold(c.Key, "NodeName") {
 			continue
 		}
-		if own, err := isOf(c.Value, node); !c.IsDefault() && (err != nil || !own) {
-			continue
-		}
-		if values := defaults.Values(c); !c.IsDefault() {
+		values := defaults.Values(c)
+		if own, err := isOf(c.Value, node); values != nil && err == nil && own {
 			counts := ReadCounts(values["gres"])
 			return counts.GPUs, counts.Err()
 		}

@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -98,20 +99,17 @@ func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread 
 func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 	noCores := o.Cores && len(n.Problems) > 0
 	noLinks := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.Links == nil })
-	if !noCores && !noLinks {
+	now, before := Listed(lines), Listed(old)
+	if len(now.GPUs) != len(before.GPUs) || now.SuitsNode(before) {
 		return false
 	}
-	current, previous := Listed(lines).GPUs, Listed(old).GPUs
-	lost := false
-	for i := range current {
-		if len(current) != len(previous) || current[i].Type != previous[i].Type || current[i].Device != previous[i].Device {
-			return false
+	for i := range now.GPUs {
+		if g := &now.GPUs[i]; noCores {
+			g.Cores = cmp.Or(g.Cores, before.GPUs[i].Cores)
 		}
-		cores, links := current[i].Cores == previous[i].Cores, slices.Equal(current[i].Links, previous[i].Links)
-		if !cores && (!noCores || current[i].Cores != "") || !links && (!noLinks || current[i].Links != nil) {
-			return false
+		if g := &now.GPUs[i]; noLinks && g.Links == nil {
+			g.Links = before.GPUs[i].Links
 		}
-		lost = lost || !cores || !links
 	}
-	return lost
+	return now.SuitsNode(before)
 }

@@ -114,7 +114,7 @@ func (r *confReader) line(file string, l *syntax.Line) error {
 // partition notes which nodes and which topology a partition has.
 func (r *confReader) partition(file string, l *syntax.Line) {
 	values := r.partitionDefault.Values(l)
-	if l.IsDefault() {
+	if values == nil {
 		return
 	}
 	r.conf.Partitions = append(r.conf.Partitions, lint.Partition{Name: l.Value, Nodes: values["nodes"], Topology: values["topology"], File: file, Line: l.Number})
@@ -123,7 +123,7 @@ func (r *confReader) partition(file string, l *syntax.Line) {
 // nodes adds the nodes of a line.
 func (r *confReader) nodes(file string, l *syntax.Line) error {
 	values := r.nodeDefault.Values(l)
-	if l.IsDefault() {
+	if values == nil {
 		return nil
 	}
 	node, err := confNode(values)

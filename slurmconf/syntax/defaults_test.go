@@ -14,7 +14,7 @@ func TestDefaults(t *testing.T) {
 	}
 	defaults, got := Defaults{}, map[string]map[string]string{}
 	for i := range lines {
-		if values := defaults.Values(&lines[i]); !lines[i].IsDefault() {
+		if values := defaults.Values(&lines[i]); values != nil {
 			got[lines[i].Value] = values
 		}
 	}
