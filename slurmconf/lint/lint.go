@@ -135,7 +135,7 @@ func Judge(files []File, o Options) ([]topology.Finding, GPULines) {
 	}
 	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
 	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
-	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
+	findings = append(findings, l.lintNodeTopologies()...)
 	findings = append(findings, lintRank(&l.Options, l.topologies)...)
 	if !l.GRES && !slices.ContainsFunc(files, isGres) { // nobody asks
 		return findings, GPULines{}

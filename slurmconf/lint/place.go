@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -19,54 +20,52 @@ type NodeTopology struct {
 	Line  int
 }
 
-func (t *NodeTopology) subject() topology.Subject {
-	return topology.Subject{File: t.File, Line: t.Line}
-}
-
 // lintNodeTopologies judges the places that slurm.conf gives nodes by the topology file.
 // slurmctld does not start with a place that the file lacks.
-func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []topology.Finding {
-	if len(o.NodeTopologies) == 0 {
+func (l *linter) lintNodeTopologies() []topology.Finding {
+	if len(l.NodeTopologies) == 0 {
 		return nil
 	}
-	first := o.NodeTopologies[0]
-	if !o.Release.Does(slurmconf.DynamicTopology) {
-		return []topology.Finding{{Subject: first.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
-			Message: fmt.Sprintf("Slurm %s does not know Topology= of NodeName, and does not start", o.Release), Remedy: "take it out; the topology file says where nodes are"}}
+	first := l.NodeTopologies[0]
+	l.Findings = syntax.Findings{File: first.File}
+	if !l.Release.Does(slurmconf.DynamicTopology) {
+		l.Fatal(first.Line, reasonBadNodeTopology, "take it out; the topology file says where nodes are", "Slurm %s does not know Topology= of NodeName, and does not start", l.Release)
+		return l.All
 	}
-	if len(topologies) == 0 { // Slurm takes any place then
+	if len(l.topologies) == 0 { // Slurm takes any place then
 		return nil
 	}
 	var all []string
 	at := map[string]*NodeTopology{}
-	for i := range o.NodeTopologies {
-		t := &o.NodeTopologies[i]
+	for i := range l.NodeTopologies {
+		t := &l.NodeTopologies[i]
 		all = append(all, t.Nodes...)
 		for _, n := range t.Nodes {
 			at[n] = t
 		}
 	}
 	list := hostlist.Compress(all)
-	findings := []topology.Finding{{Subject: first.subject(), Reason: "FileOverridden",
-		Message: fmt.Sprintf("Topology= of NodeName overrides the topology file for %d nodes: %s", len(at), hostlist.Shorten(list)),
-		Remedy:  "take Topology= out of slurm.conf if the file is to say where nodes are"}}
+	l.Warn(first.Line, "FileOverridden", "take Topology= out of slurm.conf if the file is to say where nodes are", "Topology= of NodeName overrides the topology file for %d nodes: %s", len(at), hostlist.Shorten(list))
 	ordered, err := hostlist.Expand(list) // as slurmctld goes over nodes
 	if err != nil {
 		ordered = all
 	}
-	return append(findings, badPlaces(topologies, ordered, at)...)
+	l.badPlaces(ordered, at)
+	return l.All
 }
+
+const reasonBadNodeTopology = "BadNodeTopology"
 
 // badPlaces names the nodes whose place the topology file lacks. One finding names all
 // nodes of one line and one reason.
-func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*NodeTopology) []topology.Finding {
+func (l *linter) badPlaces(ordered []string, at map[string]*NodeTopology) {
 	type group struct {
 		line *NodeTopology
 		why  string
 	}
 	var order []group
 	nodes := map[group][]string{}
-	places := newPlaces(topologies)
+	places := newPlaces(l.topologies)
 	for _, n := range ordered {
 		if why := places.add(at[n].Value); why != "" {
 			g := group{at[n], why}
@@ -76,13 +75,10 @@ func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*
 			nodes[g] = append(nodes[g], n)
 		}
 	}
-	var findings []topology.Finding
 	for _, g := range order {
-		findings = append(findings, topology.Finding{Subject: g.line.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
-			Message: fmt.Sprintf("%s: Topology=%s: %s: slurmctld does not start", hostlist.Shorten(hostlist.Compress(nodes[g])), hostlist.Shorten(g.line.Value), g.why),
-			Remedy:  "take Topology= out of slurm.conf, or name what the topology file has"})
+		l.File = g.line.File
+		l.Fatal(g.line.Line, reasonBadNodeTopology, "take Topology= out of slurm.conf, or name what the topology file has", "%s: Topology=%s: %s: slurmctld does not start", hostlist.Shorten(hostlist.Compress(nodes[g])), hostlist.Shorten(g.line.Value), g.why)
 	}
-	return findings
 }
 
 // places are the topologies of a file, to which nodes are added as slurmctld does.
