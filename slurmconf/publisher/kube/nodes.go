@@ -114,7 +114,7 @@ func (s *Store) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) e
 	if err != nil {
 		return fmt.Errorf("write annotations and labels of node %s: %w", n.Name, err)
 	}
-	next, err := s.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	next, err := s.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return fmt.Errorf("write annotations and labels of node %s: %w: %w", n.Name, plandoc.ErrNodeChanged, err)
@@ -223,7 +223,7 @@ func (s *Store) SetConditions(ctx context.Context, node string, conditions []inp
 	if err != nil {
 		return fmt.Errorf("set conditions of node %s: %w", node, err)
 	}
-	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	next, err := s.Client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
