@@ -97,8 +97,7 @@ func TestFabricFaultsWithoutConditions(t *testing.T) {
 	store := newMemory(racks(t, simulated.Fault{Node: "gb200-005", Fabric: "completed", Status: "ERROR_UNKNOWN"}))
 	prepare := func(p *Publisher) {
 		p.options.Conditions, p.metrics = nil, NewMetrics(reg)
-		p.metrics.segments.Watch(store, p.jobs)
-		p.metrics.occupancy.Watch(p.jobs)
+		p.metrics.occupancy.Watch(p.jobs, store)
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
@@ -224,8 +223,7 @@ func TestNoFabricManager(t *testing.T) {
 	store := newMemory(snap)
 	prepare := func(p *Publisher) {
 		p.metrics = NewMetrics(reg)
-		p.metrics.segments.Watch(store, p.jobs)
-		p.metrics.occupancy.Watch(p.jobs)
+		p.metrics.occupancy.Watch(p.jobs, store)
 	}
 	is := func(when, condition string, late bool, want map[string]float64) {
 		t.Helper()

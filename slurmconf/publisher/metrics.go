@@ -27,7 +27,6 @@ type Metrics struct {
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
-	segments  *occupancy.Segments
 	occupancy *occupancy.Series
 }
 
@@ -52,7 +51,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:    nodestatus.NewMetrics(reg),
 		loaded:    loaded.NewMetrics(reg),
-		segments:  occupancy.NewSegments(reg),
 		occupancy: occupancy.NewSeries(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
@@ -102,6 +100,6 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for i := range made.Judged {
 		gpus[made.Judged[i].Name] = made.Judged[i].Devices()
 	}
-	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
+	l.metrics.occupancy.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

@@ -254,20 +254,6 @@ func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gp
 // errNotSaid is returned if nobody can be asked, or Slurm has yet to answer.
 var errNotSaid = errors.New("not known: Slurm has not said which jobs run")
 
-// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
-// nil if nothing is known that is fresh.
-func (k *Keeper) NodeStates(name string) map[string]string {
-	view := k.View(name)
-	if !view.Fresh(time.Now()) {
-		return nil
-	}
-	states := make(map[string]string, len(view.Nodes))
-	for node, n := range view.Nodes {
-		states[node] = n.State
-	}
-	return states
-}
-
 // rest is the age from which the Keeper itself wants another answer. The answer does not become
 // stale meanwhile.
 func (s *site) rest() time.Duration {
