@@ -11,7 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the publisher's series.
@@ -73,7 +72,7 @@ func (l *loop) judgeJobs(doc *plandoc.Document) {
 }
 
 // observe counts what was made, and logs problems when they change.
-func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot, inSlurm []topology.Finding) {
+func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
 	if made.Plan == nil {
 		return
 	}
@@ -81,7 +80,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
-	all := slices.Concat(made.Stored.Problems, snap.Problems, inSlurm)
+	all := slices.Concat(made.Stored.Problems, snap.Problems, l.watch.Problems())
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}
