@@ -46,7 +46,7 @@ type View struct {
 	// not answer the last question.
 	Asked time.Time
 	Err   error
-	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes.
+	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes. There are none if the view is stale.
 	Nodes map[string]slurmctld.Node
 	Jobs  []Job
 }
@@ -122,8 +122,11 @@ func (k *Keeper) View(name string) View {
 		s.take(&a)
 	}
 	v := View{Err: a.Err}
-	if s.jobs != nil {
-		v.Asked, v.Nodes, v.Jobs = s.seen, a.State.Nodes, s.jobs
+	if s.jobs == nil {
+		return v
+	}
+	if v.Asked = s.seen; v.Fresh(time.Now()) {
+		v.Nodes, v.Jobs = a.State.Nodes, s.jobs
 	}
 	return v
 }

@@ -2,7 +2,6 @@ package occupancy
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -78,11 +77,10 @@ func (p *published) words(publication string, pods podStates, k *Keeper) func(na
 			return func(name string) string { return byNode[p.owners[name]] }
 		}
 	}
-	if view := k.View(publication); view.Fresh(time.Now()) {
-		for name := range p.owners {
-			if view.Nodes[name].State != "" {
-				return func(name string) string { return view.Nodes[name].State }
-			}
+	byName := k.View(publication).Nodes
+	for name := range p.owners {
+		if byName[name].State != "" {
+			return func(name string) string { return byName[name].State }
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -88,16 +87,12 @@ func (s *Series) Collect(ch chan<- prometheus.Metric) {
 	for publication, p := range plans {
 		p.send(ch, publication, pods, k)
 	}
-	now := time.Now()
 	for name := range k.sites {
 		view := k.View(name)
 		if view.Asked.IsZero() {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(answered, prometheus.GaugeValue, float64(view.Asked.Unix()), name)
-		if !view.Fresh(now) {
-			continue
-		}
 		for _, j := range largest(view.Jobs) {
 			for i := range j.Judgements {
 				send(ch, name, j.ID, &j.Judgements[i])
