@@ -38,7 +38,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
-	placed := l.settle.place(in, mem.doc.Times(now), l.Touched, now)
+	placed := l.settle.place(in, l.Touched, now)
 	unapproved := finish(l.pub, in, placed, l.room(mem))
 	// Follow the decision that people approve.
 	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
