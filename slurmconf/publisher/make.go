@@ -37,7 +37,7 @@ type Rendered struct {
 	Specs map[string]string
 	// Digest names what the files hold, with all nodes in them.
 	Digest string
-	// Judged are the facts that Make made the plan of, with the verdicts on the nodes' NVLink fabrics.
+	// Judged are the facts that the plan was made of, with the verdicts on the nodes' NVLink fabrics.
 	Judged []topology.Facts
 	// Left are the nodes without a place, with the reason.
 	Left []topology.Finding
@@ -104,7 +104,6 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.Judged = g.Facts
 	for _, d := range made.waiting() {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
 			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
@@ -149,7 +148,7 @@ func finish(p *publication.Cluster, g *gathered, at placed, room int) *Rendered 
 
 // render renders the plan as p wants it, into files that have so many bytes at most.
 func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
-	m, err := &Rendered{Plan: at.plan, found: at.found}, at.err
+	m, err := &Rendered{Plan: at.plan, Judged: g.Facts, found: at.found}, at.err
 	if err == nil {
 		err = m.renderPlan(p, g, room)
 	}

@@ -38,8 +38,10 @@ quoin_job_split_segments{got="9+9",job_id="1",publication="default",segment="18"
 		if err != nil {
 			t.Error(err)
 		}
-		if free := series.Values(t, reg)[`quoin_free_segments{publication="default",size="18",topology="nvl"}`]; free != 2 {
-			t.Errorf("%g segments of 18 are free", free)
+		values := series.Values(t, reg)
+		free, stranded := values[`quoin_free_segments{publication="default",size="18",topology="nvl"}`], values[`quoin_stranded_gpus{publication="default",size="18",topology="nvl"}`]
+		if free != 2 || stranded != 18*4 {
+			t.Errorf("%g segments of 18 are free, which leave %g GPUs over", free, stranded)
 		}
 		if v := pub.Occupancy().View("default"); len(v.Jobs) != 1 || len(v.Jobs[0].Judgements) != 2 {
 			t.Errorf("%+v", v.Jobs)
