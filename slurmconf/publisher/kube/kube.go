@@ -183,12 +183,8 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	snap.Fabrics = s.fabrics.Read()
 	snap.Slices = inputs.ReadSlices(s.slices.slices())
 	for _, obj := range s.reports.List() {
-		switch r, ok := obj.(*kubeReport); {
-		case !ok:
-		case r.err != nil:
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: r.Name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: r.err.Error()})
-		default:
-			snap.Reports[r.node.Name] = r.node
+		if r, ok := obj.(*kubeReport); ok {
+			snap.AddReport(r.Name, r.node, r.err)
 		}
 	}
 	return snap, nil
