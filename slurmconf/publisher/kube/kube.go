@@ -172,8 +172,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Whole: len(nodes) > 0, Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
-			n = s.written.newest(n)
-			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Version: n.ResourceVersion, Foreign: n.foreign, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
+			snap.Nodes = append(snap.Nodes, s.written.newest(n).node)
 		}
 	}
 	snap.AddWorkers(s.workerPods())
