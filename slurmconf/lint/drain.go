@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -25,6 +26,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	counted := a.conf.Gres.GPUs
 	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(counted) > 1 {
+		g.judge(a.names, topology.Fatal, "")
 		g.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
 		return
 	}
@@ -45,6 +47,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 // lintMore warns of GPUs that slurm.conf does not count.
 func (g *gresFile) lintMore(a *nodeGroup, line int, has uint64, where string, wanted uint64) {
 	if has > wanted {
+		g.judge(a.names, topology.Fatal, "")
 		g.Warn(line, reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus %s, %d in slurm.conf: Slurm uses no more than these", a, has, where, wanted)
 	}
 }
@@ -147,12 +150,13 @@ func (g *gresFile) lintFewer(a *nodeGroup, short gres.Shortage, lines []gres.Lin
 // migProfile is in the Type of MIG instances.
 var migProfile = regexp.MustCompile(`\dg\.\d+gb`)
 
-// lintFound compares what nodes register that detect their GPUs by AutoDetect=nvidia with slurm.conf. line
-// is that of AutoDetect.
-func (g *gresFile) lintFound(a *nodeGroup, line int) {
+// lintFound compares what nodes register that detect their GPUs with slurm.conf. way is the value of AutoDetect,
+// which stands in line.
+func (g *gresFile) lintFound(a *nodeGroup, line int, way string) {
 	wanted := gres.Total(a.conf.Gres.GPUs)
+	mig := false
 	for _, c := range a.conf.Gres.GPUs {
-		if migProfile.MatchString(c.Type) {
+		if mig = mig || migProfile.MatchString(c.Type); mig && way == gres.AutoDetectNvidia {
 			g.drains(a, line, reasonFewerGPUs, "write AutoDetect=nvml, or a line with MultipleFiles for each instance",
 				fmt.Sprintf("AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts %d of type %s", c.Count, c.Type))
 			return
@@ -163,9 +167,12 @@ func (g *gresFile) lintFound(a *nodeGroup, line int) {
 	for _, n := range slices.Sorted(slices.Values(a.names)) {
 		found, known := g.Found[n]
 		why[n] = cmp.Or(found.Unknown, found.Drains)
-		if !known {
+		switch {
+		case mig:
+			why[n], found.Count = "its MIG instances are not known here", 0
+		case !known:
 			why[n] = "it has no report"
-		} else if found.Unknown == "" && found.Sockets != a.conf.Sockets {
+		case found.Unknown == "" && found.Sockets != a.conf.Sockets:
 			why[n] = fmt.Sprintf("its report has %d sockets, and slurm.conf %d", found.Sockets, a.conf.Sockets)
 		}
 		switch {
@@ -187,15 +194,17 @@ func (g *gresFile) lintFound(a *nodeGroup, line int) {
 		g.lintMore(same, 1, has, "by labels or reports", wanted)
 	}
 	if len(drained) > 0 {
-		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
+		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
 	}
 	if len(unknown) > 0 {
-		g.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
+		g.judge(unknown, topology.Unknown, why[unknown[0]])
+		g.NotJudged(line, "%s: what AutoDetect=%s finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), way, unknown[0], why[unknown[0]])
 	}
 }
 
 // drains adds a finding about all of the nodes.
 func (g *gresFile) drains(a *nodeGroup, line int, reason, remedy, message string) {
+	g.judge(a.names, topology.Fatal, "")
 	what := "them"
 	if len(a.names) == 1 {
 		what = "it"
@@ -226,7 +235,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 		}
 		taken[core/conf.CoresPerSocket]++
 	}
-	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.CoresOfOneSocket()) {
+	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.Does(slurmconf.CoresOfOneSocket)) {
 		return coresApart
 	}
 	return coresFit
@@ -234,7 +243,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 
 // socketsWanted is what Cores must be.
 func socketsWanted(release slurmconf.Release) string {
-	if release.CoresOfOneSocket() {
+	if release.Does(slurmconf.CoresOfOneSocket) {
 		return "one socket or all"
 	}
 	return "whole sockets"

@@ -67,7 +67,7 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 // nodes, and get no seed.
 func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published, elsewhere map[string]bool) (set *plandoc.Published, why string, err error) {
 	old := published.Own()
-	if !p.Release.DynamicTopology() {
+	if !p.Release.Does(slurmconf.DynamicTopology) {
 		return nil, "Slurm " + p.Release.String() + " takes no block without nodes", nil
 	}
 	if len(old) > 0 && published.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {

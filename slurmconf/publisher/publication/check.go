@@ -46,7 +46,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	}
 	c.Follow(0, nil)
 	c.checkFields(bad)
-	if c.YAML && c.named() && !c.Release.YAML() {
+	if c.YAML && c.named() && !c.Release.Does(slurmconf.TopologyYAML) {
 		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if !inputs.IsDNSLabel(c.Name) { // it names the stored plan
@@ -180,7 +180,7 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 			}
 		}
 	}
-	if c.Gres.AutoDetect == gres.AutoDetectFull && c.named() && !c.Release.AutoDetectFull() {
+	if c.Gres.AutoDetect == gres.AutoDetectFull && c.named() && !c.Release.Does(slurmconf.AutoDetectFull) {
 		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
 	}
 }

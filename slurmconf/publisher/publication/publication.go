@@ -265,7 +265,7 @@ func (p *Publication) complete() {
 	}
 	if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && p.Format == "" { // else it follows the release that is seen
 		p.Format = formatConf
-		if r.YAML() {
+		if r.Does(slurmconf.TopologyYAML) {
 			p.Format = formatYAML
 		}
 	}
