@@ -35,8 +35,8 @@ type gathered struct {
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
 	// later, because settings were changed.
 	gone, lost leavers
-	// recent are the nodes that moved in the last hour, and running is what Slurm has said of jobs.
-	recent  map[string]bool
+	// recent says how often nodes moved in the last hour, and running is what Slurm has said of jobs.
+	recent  map[string]int
 	running running
 	// missing are nodes that are gone and stay for a while. missingSince says by name since when, if that is
 	// for long enough to be stored.

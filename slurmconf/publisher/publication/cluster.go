@@ -116,7 +116,7 @@ func (c *Cluster) GresOptions() gres.Options {
 // FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is the published plan, or nil.
 // since says by Node since when a fabric is not ready.
 func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *fabric.Site {
-	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
+	s := &fabric.Site{Bounds: fabric.Bounds(c.MaxDomainGPUs), Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
 	if c.BlocksBy != "leaf" {
 		s.Plan = plan
 	}
@@ -139,7 +139,7 @@ func AnyFabrics(all []*Cluster) *fabric.Site {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{EmptyLeaves: c.Release.Does(slurmconf.EmptyUnits), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
+		MaxDomainGPUs: fabric.Bounds(c.MaxDomainGPUs), Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		BlocksOnly: c.Topology == string(slurmconf.KindBlock), OtherDefault: c.DefaultTopology == topology.FabricTopology || c.DefaultTopology == topology.FlatTopology, Annotates: c.Annotates,
 		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
