@@ -139,6 +139,21 @@ func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 	}
 }
 
+// TestHeldReasonIsShort holds files for a reason of 900 KB.
+func TestHeldReasonIsShort(t *testing.T) {
+	store := newMemory(racks(t))
+	p := newPublisher(store, complete(t, Publication{}))
+	h := &holds{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
+	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
+	if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
+	if !strings.HasPrefix(reason, "NoPlan: xxx") || !strings.HasSuffix(reason, "xxx...") || len(reason) > 2<<10 {
+		t.Errorf("%d bytes: %.200s", len(reason), reason)
+	}
+}
+
 // TestHeldFirst holds decisions beside files: what holds all files is said first, and nothing is said to be
 // published then.
 func TestHeldFirst(t *testing.T) {

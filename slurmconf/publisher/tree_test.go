@@ -118,6 +118,19 @@ func TestTreeLosesItsTiers(t *testing.T) {
 	})
 }
 
+// TestNewParentsAreGuarded renames all spines: no node changes its leaf.
+func TestNewParentsAreGuarded(t *testing.T) {
+	store := newMemory(fabricOf(3))
+	inBubble(t, store, complete(t, Publication{Topology: "tree"}), func() {
+		store.pass(time.Minute)
+		store.change(fabricOf(3, func(_ string, labels map[string]string) { labels[nodelabels.DefaultTiers[1]] += "b" }))
+		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+			t.Errorf("held reason %q", held)
+		}
+	})
+}
+
 // TestUnitsStayWhileNamed moves all nodes of a leaf, by and by, to another: the
 // old one, which is to be forgotten, leaves the file after the last annotation.
 func TestUnitsStayWhileNamed(t *testing.T) {

@@ -103,6 +103,18 @@ func TestSayHeld(t *testing.T) {
 	}
 }
 
+// TestSay bounds the annotations.
+func TestSay(t *testing.T) {
+	s := &Published{}
+	s.Say(AnnotationHeldReason, strings.Repeat("r", maxAnnotations+1))
+	if n := len(s.Annotations[AnnotationHeldReason]); n == 0 || n > maxAnnotations {
+		t.Errorf("%d bytes", n)
+	}
+	if s.Say(AnnotationHeldReason, ""); len(s.Annotations) > 0 {
+		t.Errorf("annotations %v", s.Annotations)
+	}
+}
+
 // TestPut leaves the revision and the time of files without nodes as they are while the files stay,
 // and says them if they are absent.
 func TestPut(t *testing.T) {
@@ -197,6 +209,15 @@ func TestUntil(t *testing.T) {
 	for after, want := range map[time.Duration]time.Time{0: noon.Add(time.Hour), time.Hour: noon.Add(20*time.Minute + time.Hour), 3 * time.Hour: {}} {
 		if got := d.Until(noon.Add(after)); !got.Equal(want) {
 			t.Errorf("after %s: %s, want %s", after, got, want)
+		}
+	}
+}
+
+// TestNone counts every kind of change.
+func TestNone(t *testing.T) {
+	for want, c := range map[bool]Changes{true: {}, false: {Moves: make([]Move, 1), Units: []string{"u"}}} {
+		if c.None() != want {
+			t.Errorf("%+v: %t", c, !want)
 		}
 	}
 }
