@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -38,29 +36,6 @@ func TestPublishThenAnnotate(t *testing.T) {
 			t.Fatalf("%d annotations, gb200-001 has %q", len(store.notes), got)
 		}
 		store.rests(t, 24*time.Hour)
-	})
-}
-
-// TestKnownUnitsDoNotWait has nodes join a rack that is published and one that is not.
-func TestKnownUnitsDoNotWait(t *testing.T) {
-	absent := lastRack(0)
-	store := newMemory(racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...))
-	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
-		store.pass(time.Hour)
-		store.change(racks(t, absent...))
-		store.pass(11 * time.Second)
-		if got, want := store.notes["gb200-005"], store.notes["gb200-004"]; got != want {
-			t.Errorf("a node of a known block has the annotation %q at once, want %q", got, want)
-		}
-		store.change(racks(t))
-		store.pass(125 * time.Second)
-		if got := store.notes["gb200-055"]; got != "" {
-			t.Errorf("a node of a new block has the annotation %q before slurmctld had the time to load it", got)
-		}
-		store.pass(6 * time.Second)
-		if len(store.notes) != 72 {
-			t.Errorf("%d nodes annotated in the end, want 72", len(store.notes))
-		}
 	})
 }
 
@@ -116,40 +91,6 @@ func TestPublishedInTheFuture(t *testing.T) {
 		store.pass(5 * time.Minute)
 		if got := store.notes["gb200-005"]; got != want {
 			t.Errorf("annotation %q, want %q", got, want)
-		}
-	})
-}
-
-// turns counts the annotations of each pass.
-type turns struct {
-	*memory
-	now, most int
-}
-
-func (s *turns) Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error) {
-	s.mu.Lock()
-	s.now = 0
-	s.mu.Unlock()
-	return s.memory.Load(ctx, p)
-}
-
-func (s *turns) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {
-	s.mu.Lock()
-	s.now++
-	s.most = max(s.most, s.now)
-	s.mu.Unlock()
-	return s.memory.Mark(ctx, n, change)
-}
-
-// TestAnnotatedInTurns holds that a file does not wait until all annotations are written.
-func TestAnnotatedInTurns(t *testing.T) {
-	store := newMemory(racks(t))
-	count := &turns{memory: store}
-	prepare := func(p *Publisher) { p.store = count }
-	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
-		store.pass(time.Hour)
-		if len(store.notes) != 72 || store.annotated != 72 || count.most != nodestatus.NodesATurn {
-			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, nodestatus.NodesATurn)
 		}
 	})
 }

@@ -162,37 +162,6 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 	})
 }
 
-// TestRackOfHeldFabricWaits has a rack of a second fabric come, which splits the published topology,
-// and then one of the first.
-func TestRackOfHeldFabricWaits(t *testing.T) {
-	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}}
-	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{Fabrics: "separate"}), func() {
-		store.pass(5 * time.Minute)
-		store.change(siteOf(append(site, rackOf{"b", 3, 4})...))
-		store.pass(5 * time.Minute)
-		digest := store.plan(t).Held[0].Digest
-		store.change(siteOf(append(site, rackOf{"b", 3, 4}, rackOf{"a", 4, 4})...))
-		store.pass(5 * time.Minute)
-		d, files := store.plan(t), store.get("slurm/quoin-slurm")
-		if got := blockTopologies(t, store); got != "nvl 12" || len(d.Held) != 1 || d.Held[0].Digest != digest {
-			t.Errorf("published %s, held %+v, was %s", got, d.Held, digest)
-		}
-		if i := slices.IndexFunc(d.Current.Plan.Nodes, func(n topology.Placement) bool { return n.SlurmName == "r3-0" }); i < 0 ||
-			d.Current.Plan.Nodes[i].Reason != placement.ReasonHeld || !strings.Contains(d.Current.Plan.Nodes[i].Message, digest) {
-			t.Errorf("r3-0 is %+v", d.Current.Plan.Nodes)
-		}
-		if leaf := d.Current.Plan.Places()["r3-0"].Leaf; leaf != "leaf-3" {
-			t.Errorf("r3-0 is at leaf %q of the tree", leaf)
-		}
-		store.approveDigest(digest)
-		store.pass(5 * time.Minute)
-		if got := blockTopologies(t, store); !strings.Contains(got, "nvl-a 12, nvl-b 4") {
-			t.Errorf("approved, published %s\n%v", got, files.Annotations)
-		}
-	})
-}
-
 // TestHeldRootsHoldARack has a rack of a second fabric come while people have not approved that the two published
 // roots are joined. Then the rack waits too, and the decision about that has the lines of the topologies that come.
 func TestHeldRootsHoldARack(t *testing.T) {
@@ -210,47 +179,6 @@ func TestHeldRootsHoldARack(t *testing.T) {
 	}
 	if !strings.Contains(said, ": PartitionName=nvl-a Topology=nvl-a Nodes=r1-[0-3],r2-[0-3]; PartitionName=nvl-b Topology=nvl-b Nodes=r3-[0-3]; ") {
 		t.Errorf("the change of topologies says %q", said)
-	}
-}
-
-// TestTwoHolds has two decisions at once. Each is approved alone, and then the rest of the nodes
-// still wait for the other.
-func TestTwoHolds(t *testing.T) {
-	site := []rackOf{{"a", 1, 6}, {"a", 2, 6}, {"a", 3, 3}, {"a", 4, 3}, {"b", 5, 6}, {"b", 6, 6}, {"b", 7, 3}, {"b", 8, 3}}
-	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), SizeClasses: []int{6, 3}}), func() { store.pass(5 * time.Minute) })
-	const before = "nvl-a-3 6, nvl-a-6 12, nvl-b-3 6, nvl-b-6 12"
-	if got := blockTopologies(t, store); got != before {
-		t.Fatalf("published %s", got)
-	}
-	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), BaseBlockSize: 6}), func() {
-		store.pass(5 * time.Minute)
-		held := store.plan(t).Held
-		digests := strings.Fields(store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld])
-		reasons := strings.Split(store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason], "\n")
-		if got := blockTopologies(t, store); got != before || len(held) != 2 || len(digests) != 2 || len(reasons) != 2 || digests[0] != held[0].Digest || digests[1] != held[1].Digest || digests[0] == digests[1] {
-			t.Fatalf("published %s, held %+v, annotations %v, %q", got, held, digests, reasons)
-		}
-		store.pass(time.Hour)
-		store.approveDigest(held[1].Digest)
-		store.pass(5 * time.Minute)
-		left := store.plan(t).Held
-		if got := blockTopologies(t, store); got != "nvl-a-3 6, nvl-a-6 12, nvl-b-6 18" || len(left) != 1 || left[0].Digest != held[0].Digest || !left[0].Since.Equal(held[0].Since) {
-			t.Errorf("one is approved, published %s, held %+v, want %+v", got, left, held[0])
-		}
-		if files := store.get("slurm/quoin-slurm"); files.Annotations[plandoc.AnnotationHeld] != held[0].Digest || files.Annotations[plandoc.AnnotationApprove]+files.Annotations[plandoc.AnnotationBy] != "" {
-			t.Errorf("annotations %v", files.Annotations)
-		}
-		store.change(siteOf(append(site, rackOf{"a", 9, 6})...))
-		store.pass(5 * time.Minute)
-		store.approveDigest(held[0].Digest)
-		store.pass(5 * time.Minute)
-		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl-a-6 24, nvl-b-6 18" || len(d.Held) > 0 {
-			t.Errorf("both are approved, published %s, held %+v", got, d.Held)
-		}
-	})
-	if got := strings.Count(strings.Join(store.events, " "), "TopologiesChange"); got != 2 {
-		t.Errorf("events %v, want two", store.events)
 	}
 }
 

@@ -127,26 +127,6 @@ func (r *dirRig) published(path string) string {
 	return filepath.Join(r.store.Folder(r.pub.Place()), path)
 }
 
-func TestDirStore(t *testing.T) {
-	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
-	first := r.until("published", func(p *plandoc.Published) bool {
-		return strings.Contains(p.Files["topology.yaml"], "gb200-[001-018]") && p.Files["gres.conf"] != "" && p.Annotations[plandoc.AnnotationDigest] != ""
-	})
-	text := first.Files["topology.yaml"]
-	same := func(p *plandoc.Published) bool {
-		return p.Files["topology.yaml"] == text && p.Annotations[plandoc.AnnotationHeldReason] == ""
-	}
-
-	if err := os.Remove(r.published("topology.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	r.until("published again", same)
-	r.write(text+"# a note\n", "published", "slurm", "quoin-slurm", "topology.yaml")
-	r.until("restored", same)
-	r.write("- {", "published", "slurm", "quoin-slurm", "topology.yaml")
-	r.until("restored", same)
-}
-
 // dirIn publishes a site in fake time, from a directory. Then change changes the directory, and
 // another publisher runs on it for two times.
 func dirIn(t *testing.T, change func(r *dirRig), first, second time.Duration, look func(r *dirRig, p *Publisher, after time.Duration)) {

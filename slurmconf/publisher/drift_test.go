@@ -138,46 +138,6 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 	}
 }
 
-// TestEditedFilesDrift moves a node in the published file by hand, while the store refuses for a while that somebody
-// puts it back: while nobody runs, or while a publisher runs and the node keeps its place, because its fabric is not known.
-func TestEditedFilesDrift(t *testing.T) {
-	for name, snap := range map[string]*inputs.Snapshot{
-		"nobody runs": nil, "a publisher runs": racks(t, simulated.Fault{Node: "gb200-001", Fabric: "inProgress", Reboot: true}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			pubs := complete(t, Publication{})
-			inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-			good := store.get("slurm/quoin-slurm").Clone()
-			edit := func() {
-				p := store.published["slurm/quoin-slurm"]
-				text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
-				p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
-				store.refusesFiles = errors.New("configmaps is forbidden")
-			}
-			if snap == nil {
-				edit()
-			}
-			inBubble(t, store, pubs, func() {
-				store.pass(time.Hour)
-				if snap != nil {
-					store.change(snap)
-					store.pass(time.Hour)
-					store.edit(edit)
-					store.pass(time.Hour)
-				}
-				wantDrift(t, store, "edited", firstNodes(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
-				store.edit(func() { store.refusesFiles = nil })
-				store.pass(10 * time.Minute)
-				wantDrift(t, store, "restored", map[string]string{})
-				if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
-					t.Errorf("files (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
 // TestUnwrittenFilesDrift lets a few nodes move, which needs no approval, and has the
 // store refuse files and annotations for a while.
 func TestUnwrittenFilesDrift(t *testing.T) {
@@ -244,29 +204,6 @@ func TestAnnotationsDrift(t *testing.T) {
 		})
 		store.pass(time.Hour)
 		wantDrift(t, store, "all written", map[string]string{})
-	})
-}
-
-// TestDriftOfAnnotationsStays ends passes before they look at the annotations. Another writer
-// owns one of the annotations.
-func TestDriftOfAnnotationsStays(t *testing.T) {
-	store := newMemory(racks(t))
-	store.foreign["gb200-030"] = true
-	store.notes["gb200-030"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		before := store.conditionWrites
-		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
-		store.change(racksMoved(t, 2))
-		store.pass(time.Hour)
-		want := firstNodes(2, nodestatus.ReasonPublishedDiffers)
-		want["gb200-030"] = nodestatus.ReasonAnnotationDiffers
-		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
-			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
-		}
-		store.edit(func() { store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, "" })
-		store.pass(time.Hour)
-		wantDrift(t, store, "written", map[string]string{})
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -136,27 +135,6 @@ func TestTakeOver(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
-}
-
-// TestSeedIsNotAdopted begins at a ConfigMap that a chart made, and at one that is somebody's own work, given
-// over: its block keeps its name, and its base size waits.
-func TestSeedIsNotAdopted(t *testing.T) {
-	const mine = "- {topology: nvl, cluster_default: true, block: {block_sizes: [9], blocks: [{block: mine, nodes: 'gb200-[037-054]'}]}}\n"
-	for _, tt := range []struct{ found, want, held string }{
-		{chartSeed, "block_sizes: [18]", ""},
-		{mine, "block_sizes: [9]\n    blocks:\n      - block: mine\n        nodes: gb200-[037-054]\n", "BaseSizeChange: "}, // named by hand
-	} {
-		store := newMemory(racks(t))
-		store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
-		inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
-			store.pass(2 * time.Minute)
-			got := store.get("slurm/quoin-slurm")
-			text, held := got.Files["topology.yaml"], got.Annotations[plandoc.AnnotationHeldReason]
-			if !strings.Contains(text, tt.want) || strings.Contains(text, "placeholder") || !strings.HasPrefix(held, tt.held) {
-				t.Errorf("from %s\nheld %q\n%s", tt.found, held, text)
-			}
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -88,27 +87,6 @@ func TestFabricDay(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestFabricFaultsWithoutConditions has a publisher that writes no conditions, as with a directory store: the
-// series of the alert is there all the same.
-func TestFabricFaultsWithoutConditions(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	store := newMemory(racks(t, simulated.Fault{Node: "gb200-005", Fabric: "completed", Status: "ERROR_UNKNOWN"}))
-	prepare := func(p *Publisher) {
-		p.options.Conditions, p.metrics = nil, NewMetrics(reg)
-		p.metrics.occupancy.Watch(p.jobs, store)
-	}
-	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
-		store.pass(time.Hour)
-		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_fabric_faults 1 for each node whose NVLink fabric is not as it should be.
-# TYPE quoin_publisher_fabric_faults gauge
-quoin_publisher_fabric_faults{node="gb200-005",reason="FabricNotReady"} 1
-`), "quoin_publisher_fabric_faults")
-		if err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestDomainImplausible has 32 HGX machines report one clique: they get no block, and IMEX is wanted of none.

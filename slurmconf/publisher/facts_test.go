@@ -63,37 +63,6 @@ func without(t *testing.T, nameless, gone string) *inputs.Snapshot {
 	return snap
 }
 
-// TestNodeLosesItsSlurmName keeps the node, and no other, for as long as its
-// label or a name in it is missing.
-func TestNodeLosesItsSlurmName(t *testing.T) {
-	for _, name := range []string{"", "x[1-5],gb200-003", "a b"} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(without(t, "", ""))
-			inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
-				store.pass(time.Hour)
-				before, notes := store.get("slurm/quoin-slurm").Clone(), maps.Clone(store.notes)
-				store.change(named(t, map[string]string{"gb200-002": name}))
-				store.pass(24 * time.Hour)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(before.Files, got.Files) + cmp.Diff(before.Annotations, got.Annotations) + cmp.Diff(notes, store.notes); diff != "" {
-					t.Errorf("a node lost its name and something changed (-was +is):\n%s", diff)
-				}
-				snap := named(t, map[string]string{"gb200-002": name})
-				snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n inputs.Node) bool { return n.Name == "gb200-040" })
-				store.change(snap)
-				store.pass(5 * time.Minute)
-				if got := topologyOf(store); got != before.Files["topology.yaml"] {
-					t.Errorf("a node left at once:\n%s", got)
-				}
-				store.pass(time.Hour)
-				if got := topologyOf(store); !strings.Contains(got, "nodes: gb200-[001-018]\n") || !strings.Contains(got, "nodes: gb200-[037-039,041-054]\n") {
-					t.Errorf("want gb200-040 to leave, and no other:\n%s", got)
-				}
-			})
-		})
-	}
-}
-
 // topologyOf is the topology file with all nodes in it.
 func topologyOf(m *memory) string { return wholeOf(m, "slurm/quoin-slurm")["topology.yaml"] }
 

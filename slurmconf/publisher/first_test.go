@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -47,35 +46,6 @@ func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestFirstBlocksAreNoSurprise brings agents to a site that was published as a
-// tree by its labels.
-func TestFirstBlocksAreNoSurprise(t *testing.T) {
-	whole := racks(t)
-	for i := range whole.Nodes {
-		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
-	}
-	store := newMemory(reported(whole, 0, 18))
-	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
-		store.pass(10 * time.Minute)
-		tree := store.get("slurm/quoin-slurm").Files["topology.yaml"]
-		for n := range 18 {
-			store.change(reported(whole, n+1, 18))
-			store.pass(10 * time.Second)
-		}
-		store.pass(10 * time.Minute)
-		held := store.get("slurm/quoin-slurm")
-		if !strings.HasPrefix(held.Annotations[plandoc.AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
-			t.Errorf("held reason %q, files\n%s", held.Annotations[plandoc.AnnotationHeldReason], held.Files["topology.yaml"])
-			return
-		}
-		store.approve()
-		store.pass(time.Minute)
-		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "block_sizes: [18]") {
-			t.Errorf("approved, and the files are\n%s", text)
-		}
-	})
 }
 
 // reported is the whole site as long as only n of each group of nodes have sent

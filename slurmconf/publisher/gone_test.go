@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,43 +77,4 @@ func deleted(snap *inputs.Snapshot, first int) *inputs.Snapshot {
 	}
 	snap.Nodes = snap.Nodes[first:]
 	return snap
-}
-
-// TestScaleInDoesNotWait scales a NodeSet in, at once and in steps, and out again.
-func TestScaleInDoesNotWait(t *testing.T) {
-	p := podsOn(72)
-	scale := func(store *memory, size int) {
-		t.Helper()
-		for i := 1; i <= 72; i++ {
-			name := fmt.Sprintf("g%03d", i)
-			if delete(p, name); i <= size {
-				p.run("a", name, fmt.Sprintf("gb200-%03d", i))
-			}
-		}
-		store.change(whole(p.on(t)))
-		store.pass(15 * time.Minute)
-		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != size {
-			t.Errorf("size %d: held %+v, and %d nodes have a place", size, d.Held, len(d.Current.Plan.Places()))
-		}
-		// A Node without a pod keeps its annotation, so that the next pod has its place at once.
-		for i := 1; i <= 72; i++ {
-			if node := fmt.Sprintf("gb200-%03d", i); !strings.HasPrefix(store.notes[node], "nvl:nvl-") {
-				t.Errorf("size %d: %s has the annotation %q", size, node, store.notes[node])
-			}
-		}
-	}
-	slinkyBubble(t, p, func(store *memory) {
-		for _, size := range []int{72, 30, 18, 4, 60, 20} {
-			scale(store, size)
-		}
-		for name, w := range p { // all pods wait to be scheduled, which is no scale-in
-			w.Node = ""
-			p[name] = w
-		}
-		store.change(whole(p.on(t)))
-		store.pass(time.Hour)
-		if d := store.plan(t); d.Held == nil || len(d.Current.Plan.Places()) != 20 {
-			t.Errorf("no pod is scheduled: held %+v, and %d nodes have a place", d.Held, len(d.Current.Plan.Places()))
-		}
-	})
 }

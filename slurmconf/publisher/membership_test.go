@@ -25,44 +25,6 @@ func namesNodes(store *memory) bool {
 	return strings.Contains(store.get("slurm/quoin-slurm").Files["topology.yaml"], "nodes:")
 }
 
-// TestMembersChangeNoFile lets nodes of known blocks come, go and move.
-func TestMembersChangeNoFile(t *testing.T) {
-	p := podsOn(60)
-	store := newMemory(p.on(t))
-	pub := spacedBy(5*time.Minute, complete(t, Publication{SlurmNames: "slinky:a"}))
-	inBubble(t, store, pub, func() {
-		store.pass(10 * time.Minute)
-		first, revision := store.get("slurm/quoin-slurm").Clone(), store.plan(t).Current.Number
-		if namesNodes(store) || strings.Contains(first.Files["gres.conf"], "NodeName=") || !strings.HasSuffix(first.Files["gres.conf"], "\nAutoDetect=nvidia\n") {
-			t.Fatalf("the files name nodes: %v", first.Files)
-		}
-		step := func(what, node string, within time.Duration) {
-			t.Helper()
-			store.change(p.on(t))
-			store.pass(within)
-			got, r := store.get("slurm/quoin-slurm"), store.plan(t).Current
-			if diff := cmp.Diff(first.Files, got.Files); diff != "" || got.Annotations[plandoc.AnnotationRevision] != first.Annotations[plandoc.AnnotationRevision] || r.Number == revision {
-				t.Errorf("%s: revision %d of the plan; files (-first +now):\n%s", what, r.Number, diff)
-			}
-			if !strings.HasPrefix(store.notes[node], "nvl:nvl-") {
-				t.Errorf("%s: annotated %q", what, store.notes[node])
-			}
-			revision = r.Number
-		}
-		for i := 61; i <= 72; i++ {
-			p.run("a", fmt.Sprintf("g%03d", i), fmt.Sprintf("gb200-%03d", i))
-			step("a node joins", fmt.Sprintf("gb200-%03d", i), 30*time.Second)
-		}
-		wantNodes(t, store, "joined", "g[055-072]")
-		delete(p, "g003")
-		step("a node leaves", "gb200-003", 11*time.Minute) // the annotation of a Node without a pod stays
-		wantNodes(t, store, "left", "g[001-002,004-018]")
-		if len(store.notes) != 72 || slices.Contains(store.events, "PublishedEdited") {
-			t.Errorf("%d nodes are annotated, events %v", len(store.notes), store.events)
-		}
-	})
-}
-
 // TestMembersComeAndGoAllDay lets a node come and go for a day, after a block was added. The
 // revisions before the block are still there to go back to.
 func TestMembersComeAndGoAllDay(t *testing.T) {
@@ -97,47 +59,6 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 				d = store.plan(t)
 				if d.Current.Why != "rolled back to revision 1" || d.Current.OnlyMembers || len(d.Current.Plan.Places()) != 54 {
 					t.Errorf("revision %d: %q, %d nodes", d.Current.Number, d.Current.Why, len(d.Current.Plan.Places()))
-				}
-			})
-		})
-	}
-}
-
-// TestNodeWithoutGPUsJoins lets a node join that has no GPUs, of a NodeSet of its own. gres.conf stays as it
-// is, also if it lists devices: it names the nodes that have them.
-func TestNodeWithoutGPUsJoins(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		gres Gres
-		want string
-	}{
-		{"detected", Gres{}, "\n" + detect},
-		{"listed", Gres{AutoDetect: "off"}, "\nNodeName=g[000-127] Name=gpu "},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := podsOn(72)
-			store := newMemory(p.on(t))
-			pub := Publication{SlurmNames: "slinky:a", Gres: tt.gres}
-			inBubble(t, store, spacedBy(5*time.Minute, complete(t, pub)), func() {
-				store.pass(2 * time.Minute)
-				without := inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}}
-				for _, step := range []struct {
-					what   string
-					nodes  []inputs.Node // beside the 72
-					within time.Duration
-				}{
-					{"before", nil, time.Minute},
-					{"it joins", []inputs.Node{without}, 30 * time.Second},
-					{"it stays", []inputs.Node{without}, 20 * time.Minute},
-					{"it leaves", nil, 20*time.Minute + 30*time.Second},
-				} {
-					snap := p.on(t)
-					snap.Nodes = append(snap.Nodes, step.nodes...)
-					store.change(snap)
-					store.pass(step.within)
-					if gres := store.get("slurm/quoin-slurm").Files["gres.conf"]; !strings.Contains(gres, tt.want) || namesNodes(store) {
-						t.Errorf("%s: want %q after %s:\n%s", step.what, tt.want, step.within, gres)
-					}
 				}
 			})
 		})
@@ -270,33 +191,6 @@ func TestHoldsByAnnotation(t *testing.T) {
 		d := store.plan(t)
 		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || len(d.Held) != 1 || d.Held[0].Reason != "RolledBack" {
 			t.Errorf("rolled back to %d, held %+v:\n%s", d.RolledBack, d.Held, topologyOf(store))
-		}
-	})
-}
-
-// TestEditedSkeleton edits the file: it is written again, and nobody drifts.
-func TestEditedSkeleton(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
-		store.pass(10 * time.Minute)
-		file := store.get("slurm/quoin-slurm").Files["topology.yaml"]
-		for _, refused := range []error{fmt.Errorf("read-only"), nil} {
-			set := store.get("slurm/quoin-slurm")
-			store.edit(func() {
-				set.Files["topology.yaml"] = "- topology: mine\n  flat: true\n"
-				store.refusesFiles = refused
-			})
-			store.pass(10 * time.Minute)
-		}
-		if got := store.get("slurm/quoin-slurm").Files["topology.yaml"]; got != file || !slices.Contains(store.events, "PublishedEdited") {
-			t.Errorf("events %v, file:\n%s", store.events, got)
-		}
-		for node, conditions := range store.conditions {
-			for _, c := range conditions {
-				if c.True {
-					t.Errorf("%s: %+v", node, c)
-				}
-			}
 		}
 	})
 }

@@ -237,25 +237,6 @@ func TestMissing(t *testing.T) {
 	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 }
 
-// TestStoreEmpty takes all nodes away at once: the files stay, and a finding says why.
-func TestStoreEmpty(t *testing.T) {
-	m := missed{pub: Publication{SlurmNames: "label:sn"}, part: true}
-	h, mem, snap := m.history(t)
-	got := h.pass(snap, mem, time.Now())
-	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "it is not shown: there is no node and no report at all"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !got.leaves.IsZero() {
-		t.Errorf("%+v (-want +got):\n%s", got, diff)
-	}
-	if len(got.Problems) != 1 || got.Problems[0].Reason != ReasonStoreEmpty || got.Problems[0].Severity != topology.Unknown ||
-		got.Problems[0].Message != "there is no node and no report at all; published nodes that stay: 1" {
-		t.Errorf("%+v", got.Problems)
-	}
-	mem.prev.Plan = nil
-	if got := h.pass(snap, mem, time.Now()); len(got.Problems) > 0 {
-		t.Errorf("nothing is published, and %v", got.Problems)
-	}
-}
-
 // TestGoneAfterNameless takes first the label from a Node, and then the Node away. The name leaves removeAfter after the
 // Node has gone, and nothing of the name is remembered when it has left the files.
 func TestGoneAfterNameless(t *testing.T) {
@@ -367,30 +348,6 @@ func TestRenamedThenNameless(t *testing.T) {
 		wantNodes(t, store, "nameless", "gb200-[009-018],new[1-8]")
 		if left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; strings.Contains(left, "gb200") {
 			t.Errorf("left out %q", left)
-		}
-	})
-}
-
-// TestNameOfNobodyAfterRestart has a published name of which nobody knows the Node. That is still so
-// after the plan was written again and another publisher has read it: the name counts when it leaves.
-func TestNameOfNobodyAfterRestart(t *testing.T) {
-	call := func(name string) *inputs.Snapshot { return whole(named(t, map[string]string{"gb200-001": name})) }
-	pubs := complete(t, Publication{SlurmNames: "label:sn"})
-	store := newMemory(call("old"))
-	inBubble(t, store, pubs, func() { store.pass(5 * time.Minute) })
-	delete(store.plans, "default")
-	store.snap = call("new")
-	inBubble(t, store, pubs, func() {
-		store.pass(5 * time.Minute)
-		wantNodes(t, store, "nobody knows whose name old was", "gb200-[002-018],new,old")
-	})
-	inBubbleWith(t, store, pubs, later(5*time.Minute), func(*Publisher) {
-		store.pass(4 * time.Minute)
-		wantNodes(t, store, "after a restart", "gb200-[002-018],new,old")
-		store.pass(2 * time.Minute)
-		wantNodes(t, store, "after removeAfter", "gb200-[002-018],new")
-		if d := store.plan(t); len(d.Moves) != 1 || d.Moves[0].Places != "old" {
-			t.Errorf("counted %+v, want old", d.Moves)
 		}
 	})
 }

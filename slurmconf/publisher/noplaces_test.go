@@ -118,29 +118,6 @@ func TestGresAlone(t *testing.T) {
 	}
 }
 
-// TestGresAloneFollows lets nodes come and go, and holds what would change the lines of too many.
-func TestGresAloneFollows(t *testing.T) {
-	store := newMemory(hgxSite(t, 0))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		snap := hgxSite(t, 0)
-		snap.Nodes = slices.Delete(snap.Nodes, 7, 8)
-		delete(snap.Reports, "n02")
-		store.change(snap)
-		store.pass(time.Minute)
-		store.filesAre(t, "a node is gone", map[string]string{"gres.conf": hgxGres})
-		store.pass(time.Hour)
-		fewer := map[string]string{"gres.conf": strings.Replace(hgxGres, "n[01-02]", "n01", 1)}
-		store.filesAre(t, "a node is gone for long", fewer)
-
-		store.change(withGPUs(snap, func(_ string, g *topology.GPU) { g.Product = "NVIDIA H200" }))
-		store.pass(time.Hour)
-		if held := store.filesAre(t, "all have other GPUs", fewer).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: the lines of 7 of 7 nodes in gres.conf would change") {
-			t.Errorf("held %q", held)
-		}
-	})
-}
-
 // TestLinksUnknown has reports that no longer say the NVLinks, as when agents and the definition of reports are
 // of two releases: first that of one machine, then all. No file changes, and no other finding comes.
 func TestLinksUnknown(t *testing.T) {
@@ -287,22 +264,6 @@ func TestSeedInConf(t *testing.T) {
 		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; strings.Contains(text, "seed") || !strings.Contains(text, "SwitchName=leaf-0 Nodes=h[01-04]\n") {
 			t.Errorf("topology.conf:\n%s", text)
 		}
-	})
-}
-
-// TestSeedOfWorkerPods makes flat the seed of a site whose worker pods name the nodes.
-func TestSeedOfWorkerPods(t *testing.T) {
-	snap := hgxSite(t, 0)
-	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:slurm", Namespace: "slurm"}), withSeed, func(*Publisher) {
-		store.pass(time.Minute)
-		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "slurm", NodeSet: "w", Pod: fmt.Sprintf("w-%d", i), Node: snap.Nodes[i].Name, Hostname: fmt.Sprintf("w-%d", i)}}
-		}
-		store.change(snap)
-		store.pass(time.Hour)
-		store.filesAre(t, "worker pods", map[string]string{"topology.yaml": flatFile, "gres.conf": detect})
 	})
 }
 

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"maps"
 	"testing"
 
@@ -46,33 +45,6 @@ func TestReadPlanRecalls(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("topologies (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestReadPlanKnowsLeaves publishes blocks of leaf switches, and then wants those of NVLink domains.
-// The name of topology.conf's only topology is the same for both.
-func TestReadPlanKnowsLeaves(t *testing.T) {
-	var facts []topology.Facts
-	for n := range 12 { // leaves of 3 nodes, domains of 6
-		name := fmt.Sprintf("n%02d", n)
-		clique := topology.Clique{ClusterUUID: topology.UUID{byte(1 + n/6)}, ID: 1}
-		facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{GPUs: 1, Tiers: []string{fmt.Sprintf("leaf-%d", n/3), "root"}, Clique: clique}})
-	}
-	for _, format := range []string{"conf", "yaml"} {
-		t.Run(format, func(t *testing.T) {
-			of := func(by string, prev Previous) *Rendered {
-				made := makeOf(t, complete(t, Publication{Format: format, Topology: "block", BlocksBy: by})[0], inputs.Inputs{Facts: facts}, prev)
-				return made
-			}
-			plan := of("leaf", Previous{}).Stored
-			if plan.BaseBlockSize() != 3 || len(plan.Blocks()) != 4 {
-				t.Fatalf("base %d, blocks %v", plan.BaseBlockSize(), plan.Blocks())
-			}
-			prev := ReadPlan(complete(t, Publication{Format: format, Topology: "block"})[0], &plan)
-			if next := of("nvlink", prev).Plan; next.BaseBlockSize() != 6 || len(next.Blocks()) != 2 {
-				t.Errorf("base %d, blocks %v, want 2 of 6 nodes", next.BaseBlockSize(), next.Blocks())
 			}
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // renamed are podsOn(72) after all of them were made again as w001 and so on.
@@ -57,49 +56,6 @@ func TestSlinkyRenamesAll(t *testing.T) {
 	}
 }
 
-// TestSlinkyRenamesWhileUnread gives a node's pod another name while its fabric
-// is not ready: it keeps its place, and its lines in gres.conf.
-func TestSlinkyRenamesWhileUnread(t *testing.T) {
-	p := podsOn(72)
-	slinkyBubble(t, p, func(store *memory) {
-		delete(p, "g005")
-		p.run("a", "new-1", "gb200-005")
-		snap := p.on(t)
-		unread := racks(t, simulated.Fault{Node: "gb200-005", Fabric: "inProgress", Reboot: true}, simulated.Fault{Node: "gb200-006", NoReport: true})
-		snap.Reports = unread.Reports
-		store.change(snap)
-		store.pass(5 * time.Minute)
-		wantNodes(t, store, "renamed", "g[001-004,006-018],new-1")
-		if gres := wholeOf(store, "slurm/quoin-slurm")["gres.conf"]; !strings.Contains(gres, "g[001-004,006-072],new-1") {
-			t.Errorf("gres.conf:\n%s", gres)
-		}
-	})
-}
-
-// TestRenamedElsewhereIsHeld renames all pods as their nodes are found to be in
-// other blocks: that moves machines.
-func TestRenamedElsewhereIsHeld(t *testing.T) {
-	slinkyBubble(t, podsOn(72), func(store *memory) {
-		before := topologyOf(store)
-		snap := renamedPods().on(t)
-		reports := maps.Clone(snap.Reports)
-		for i := 1; i <= 36; i++ {
-			is, from := fmt.Sprintf("gb200-%03d", i), fmt.Sprintf("gb200-%03d", i+36)
-			n := *reports[from]
-			n.Name = is
-			n.BootID += "-next"
-			reports[is] = &n
-			snap.Nodes[i-1].Labels = maps.Clone(snap.Nodes[i+35].Labels)
-		}
-		snap.Reports = reports
-		store.change(snap)
-		store.pass(10 * time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
-			t.Errorf("held %q, files:\n%s", held, topologyOf(store))
-		}
-	})
-}
-
 // TestMassRenameByLabelIsHeld renames nodes by their label, which may be a mistake
 // where they are many.
 func TestMassRenameByLabelIsHeld(t *testing.T) {
@@ -128,30 +84,6 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 			t.Errorf("held %q, files:\n%s", held, text)
 		}
 	})
-}
-
-// TestNamesChangeAtStart starts a publisher that is configured to give all nodes other Slurm
-// names. Somebody has to approve it. Blocks keep their names and their order.
-func TestNamesChangeAtStart(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
-	want := blocksIn(t, store)
-	for i := range want {
-		for k, n := range want[i].Nodes {
-			want[i].Nodes[k] = strings.ReplaceAll(n, "gb200-", "x-")
-		}
-	}
-	inBubble(t, store, complete(t, Publication{SlurmNames: "s/gb200-(.+)/x-$1/"}), func() {
-		store.pass(30 * time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would get another Slurm name, more than 20 %: Node gb200-001 was named gb200-001 until now (slurmNames: short); by slurmNames: s/gb200-(.+)/x-$1/ it is x-001;") {
-			t.Errorf("held %q", held)
-		}
-		store.approve()
-		store.pass(5 * time.Minute)
-	})
-	if diff := cmp.Diff(want, blocksIn(t, store)); diff != "" {
-		t.Errorf("blocks (-want +got):\n%s", diff)
-	}
 }
 
 // TestNamesChangeToPods starts a publisher that is configured to take the names from pods. Not all nodes have a pod: the

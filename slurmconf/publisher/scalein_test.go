@@ -144,27 +144,6 @@ func TestScaledInToNothing(t *testing.T) {
 	}
 }
 
-// TestRollingUpdateOfNodeSet deletes 18 pods at once again and again, each for longer than
-// facts settle. The NodeSet makes them again.
-func TestRollingUpdateOfNodeSet(t *testing.T) {
-	n := newNodeSet()
-	nodeSetBubble(t, n, Publication{}, func(store *memory) {
-		saves, annotated, revision := store.saves, store.annotated, store.plan(t).Current.Number
-		for first := 1; first <= 72; first += 18 {
-			n.end(first, first+17)
-			store.change(n.on(t))
-			store.pass(5 * time.Minute)
-			wantPlaces(t, store, "rolled", 72)
-			n.pods = podsOn(72)
-			store.change(n.on(t))
-			store.pass(time.Minute)
-		}
-		if store.saves != saves || store.annotated != annotated || store.plan(t).Current.Number != revision {
-			t.Errorf("%d writes, %d annotations, revision %d after %d: want no change", store.saves-saves, store.annotated-annotated, store.plan(t).Current.Number, revision)
-		}
-	})
-}
-
 // TestPodsThatAreNotMadeAgain deletes 30 of 72 pods that their NodeSet still wants.
 func TestPodsThatAreNotMadeAgain(t *testing.T) {
 	n := newNodeSet()
@@ -179,20 +158,5 @@ func TestPodsThatAreNotMadeAgain(t *testing.T) {
 		store.change(n.on(t))
 		store.pass(time.Minute)
 		wantPlaces(t, store, "scaled in", 42)
-	})
-}
-
-// TestNodeSetDeleted deletes a NodeSet whose pods are on half of the nodes.
-func TestNodeSetDeleted(t *testing.T) {
-	n := newNodeSet()
-	nodeSetBubble(t, n, Publication{}, func(store *memory) {
-		n.end(31, 60)
-		snap := n.on(t)
-		snap.NodeSets = nil
-		store.change(snap)
-		store.pass(5 * time.Minute)
-		wantPlaces(t, store, "deleted", 72)
-		store.pass(10 * time.Minute)
-		wantPlaces(t, store, "deleted for long", 42)
 	})
 }

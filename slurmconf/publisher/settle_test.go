@@ -64,35 +64,6 @@ func TestHeldMoveAfterRestart(t *testing.T) {
 	})
 }
 
-// TestHeldLeaversAfterRestart restarts the publisher while a change is held. The next one knows since when the nodes
-// are missing: the change is held on, and published at once when somebody approves it.
-func TestHeldLeaversAfterRestart(t *testing.T) {
-	store := newMemory(racks(t))
-	pubs := complete(t, Publication{})
-	inBubble(t, store, pubs, func() {
-		store.pass(5 * time.Minute)
-		store.change(racksWithout(t, 36))
-		store.pass(20 * time.Minute)
-	})
-	before := store.plan(t)
-	if len(before.Held) != 1 || before.Held[0].Reason != "BigChange" {
-		t.Fatalf("held %+v, want BigChange", before.Held)
-	}
-	inBubbleWith(t, store, pubs, later(25*time.Minute), func(*Publisher) {
-		store.pass(5 * time.Minute)
-		if diff := cmp.Diff(before.Held, store.plan(t).Held); diff != "" {
-			t.Errorf("held (-before +after):\n%s", diff)
-		}
-	})
-	store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationApprove] = before.Held[0].Digest
-	inBubbleWith(t, store, pubs, later(30*time.Minute), func(*Publisher) {
-		store.pass(time.Minute)
-		if d := store.plan(t); d.Held != nil || d.Current.Number != 2 {
-			t.Errorf("approved: revision %d, held %+v", d.Current.Number, d.Held)
-		}
-	})
-}
-
 const movedToRack2 = "nodes: gb200-[001-002,004-018]\n"
 
 // TestReadingMustStand lets a node's facts name two racks by turns: it stays,

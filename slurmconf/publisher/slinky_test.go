@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -62,22 +61,6 @@ func wantNodes(t *testing.T, store *memory, what, want string) {
 	}
 }
 
-func TestSlinkyNodesWithoutPods(t *testing.T) {
-	slinkyBubble(t, podsOn(36), func(store *memory) {
-		wantNodes(t, store, "first", "g[001-018]")
-		if text := topologyOf(store); strings.Contains(text, "gb200-") || strings.Contains(text, "g037") {
-			t.Errorf("nodes without a pod:\n%s", text)
-		}
-		left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]
-		if !strings.HasPrefix(left, "gb200-[037-072]: NoWorkerPod: no worker pod of Slurm cluster slurm/a runs on it") {
-			t.Errorf("left out: %q", left)
-		}
-		if len(store.notes) != 36 {
-			t.Errorf("%d nodes are annotated, want the 36 with a pod", len(store.notes))
-		}
-	})
-}
-
 // TestSlinkyRolls deletes and makes again the pods of one node after the other,
 // each away for longer than facts settle.
 func TestSlinkyRolls(t *testing.T) {
@@ -107,29 +90,6 @@ func TestSlinkyRolls(t *testing.T) {
 		if store.saves != saves || store.annotated != annotated {
 			t.Errorf("%d writes and %d annotations in a rolling update, want none", store.saves-saves, store.annotated-annotated)
 		}
-	})
-}
-
-// TestSlinkySwaps lets two pods of a StatefulSet come back on each other's nodes,
-// one after the other: their names never leave the files.
-func TestSlinkySwaps(t *testing.T) {
-	p := podsOn(72)
-	slinkyBubble(t, p, func(store *memory) {
-		p.run("a", "g001", "")
-		p.run("a", "g037", "")
-		store.change(p.on(t))
-		store.pass(time.Minute)
-		p.run("a", "g001", "gb200-037")
-		store.change(p.on(t))
-		store.pass(time.Minute)
-		if nodes, err := slurmconf.ReadPlan("topology.yaml", []byte(topologyOf(store))); err != nil || len(nodes.Places()) != 72 {
-			t.Errorf("%v, while g037 waits to be scheduled:\n%s", err, topologyOf(store))
-		}
-		p.run("a", "g037", "gb200-001")
-		store.change(p.on(t))
-		store.pass(5 * time.Minute)
-		wantNodes(t, store, "swapped", "g[002-018,037]")
-		wantNodes(t, store, "swapped", "g[001,038-054]")
 	})
 }
 

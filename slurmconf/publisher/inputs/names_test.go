@@ -270,33 +270,6 @@ func TestSlicesOfInstances(t *testing.T) {
 	}
 }
 
-// TestReadSlicesSays says what is wrong with devices, and reads the others.
-func TestReadSlicesSays(t *testing.T) {
-	gpu := func(uuid string, minor int) Device {
-		return Device{Name: "gpu-" + uuid, Kind: "gpu", UUID: uuid, Product: "NVIDIA H100", Minor: minor}
-	}
-	for _, tt := range []struct {
-		name    string
-		devices []Device
-		gpus    int
-		problem string
-	}{
-		{"two GPUs", []Device{gpu("a", 0), gpu("b", 1)}, 2, ""},
-		{"no UUID", []Device{gpu("a", 0), gpu("", 1)}, 1, "device gpu- has no uuid"},
-		{"one minor number", []Device{gpu("a", 0), gpu("b", 0)}, 2, "GPUs a and b both have minor number 0"},
-		{"an unknown type", []Device{{Name: "x", Kind: "dpu"}}, 0, `device x has type "dpu": want gpu, mig or vfio`},
-	} {
-		n := ReadSlices([]*Slice{{Name: "s", Node: "n", Pool: "n", Count: 1, Devices: tt.devices}})["n"]
-		problem := ""
-		for _, p := range n.Problems {
-			problem += p.Message
-		}
-		if len(n.GPUs) != tt.gpus || problem != tt.problem {
-			t.Errorf("%s: %d GPUs, %q: want %d, %q", tt.name, len(n.GPUs), problem, tt.gpus, tt.problem)
-		}
-	}
-}
-
 // TestSameSlice compares all that is used of a slice.
 func TestSameSlice(t *testing.T) {
 	slice := func(change func(*Slice)) *Slice {
