@@ -169,7 +169,7 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 		why = "a switch of the tree is below two others, and how Slurm places jobs there is not known"
 	case j.Consolidate || j.Spread || j.Exclusive:
 		why = "there is no rule here for --consolidate-segments, --spread-segments and --exclusive=topo"
-	case 0 < j.Switches && j.Switches < s.leaves:
+	case 0 < j.Switches && j.Switches < len(s.leaves) && !(a.Verdict == Now && s.fewLeaves(j, unsure)):
 		why = "which leaf switches Slurm takes is not known: it waits a while for so few, and then starts the job on more"
 	case s.HasBlocks() && s.mixed(j):
 		why = "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known"

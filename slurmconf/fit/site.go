@@ -26,8 +26,8 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
-	// leaves is how many switches of the tree have nodes.
-	leaves int
+	// leaves are the nodes of each switch of the tree that has some.
+	leaves [][]string
 }
 
 // NewSite returns the site of a topology whose nodes are in these states.
@@ -66,7 +66,7 @@ func (s *Site) tops(switches []topology.Switch) {
 		if len(switches[i].Nodes) == 0 {
 			continue
 		}
-		s.leaves++
+		s.leaves = append(s.leaves, switches[i].Nodes)
 		path := paths[switches[i].Name] + "/" + switches[i].Name
 		name := strings.Split(path, "/")[1]
 		at, known := tops[name]
@@ -109,20 +109,8 @@ func (s *Site) Nodes() []string {
 }
 
 // Where are the nodes whose states have something.
-func (s *Site) Where(has func(State) bool) (nodes []string) {
-	for _, node := range s.Apart {
-		if has(s.State(node)) {
-			nodes = append(nodes, node)
-		}
-	}
-	for i := range s.Blocks {
-		for _, node := range s.Blocks[i].Nodes {
-			if has(s.State(node)) {
-				nodes = append(nodes, node)
-			}
-		}
-	}
-	return nodes
+func (s *Site) Where(has func(State) bool) []string {
+	return slices.DeleteFunc(s.Nodes(), func(node string) bool { return !has(s.State(node)) })
 }
 
 // The views of a site: what a job can have at once, and what it can have later.
@@ -170,6 +158,31 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 		all[v].Apart = n
 	}
 	return all
+}
+
+// fewLeaves reports whether the job gets no more leaf switches than it asks for, whichever Slurm takes:
+// so many with the fewest free nodes would do. Slurm takes all nodes of one before it goes to the
+// next, but not if some are powered down.
+func (s *Site) fewLeaves(j *Job, unsure int) bool {
+	var free []int
+	for _, nodes := range s.leaves {
+		n := 0
+		for _, node := range nodes {
+			state := s.State(node)
+			if !j.takes(state) || state.first() != now {
+				continue
+			}
+			if state.Off || j.unsure(state) && unsure > now {
+				return false
+			}
+			n++
+		}
+		if n > 0 {
+			free = append(free, n)
+		}
+	}
+	slices.Sort(free)
+	return sum(free[:min(j.Switches, len(free))]) >= j.Nodes
 }
 
 // first is the first view that has a node.
