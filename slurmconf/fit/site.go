@@ -160,11 +160,12 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 	return all
 }
 
-// fewLeaves reports whether the job gets no more leaf switches than it asks for, whichever Slurm takes:
-// so many with the fewest free nodes would do. Slurm takes all nodes of one before it goes to the
-// next, but not if some are powered down.
-func (s *Site) fewLeaves(j *Job, unsure int) bool {
+// onLeaves are the free nodes of as many leaf switches as the job asks for: of those with the fewest,
+// and of those with the most. Slurm takes all nodes of one before it goes to the next, but not if some
+// are powered down. Then, and if it is not known which are free, fewest is 0.
+func (s *Site) onLeaves(j *Job, unsure int) (fewest, most int) {
 	var free []int
+	sure := true
 	for _, nodes := range s.leaves {
 		n := 0
 		for _, node := range nodes {
@@ -172,17 +173,22 @@ func (s *Site) fewLeaves(j *Job, unsure int) bool {
 			if !j.takes(state) || state.first() != now {
 				continue
 			}
-			if state.Off || j.unsure(state) && unsure > now {
-				return false
+			doubt := j.unsure(state) && unsure > now
+			sure = sure && !state.Off && !doubt
+			if !doubt {
+				n++
 			}
-			n++
 		}
 		if n > 0 {
 			free = append(free, n)
 		}
 	}
 	slices.Sort(free)
-	return sum(free[:min(j.Switches, len(free))]) >= j.Nodes
+	n := min(j.Switches, len(free))
+	if sure {
+		fewest = sum(free[:n])
+	}
+	return fewest, sum(free[len(free)-n:])
 }
 
 // first is the first view that has a node.
