@@ -26,21 +26,36 @@ const Latest = Release2605
 // that it takes.
 const Unseen = Release2505
 
-// news is what a release reads, takes or does that no release before it did.
-type news uint16
+// News is what a release reads, takes or does that no release before it did.
+type News uint16
 
+// The news. A rule about releases asks Does for one of them, and compares no releases.
 const (
-	topologyYAML news = 1 << iota
-	shortBlocks
-	dynamicTopology
-	emptySwitches
-	refusesEmptyConf
-	coresOfOneSocket
-	largeSegments
-	blockAsNodeRank
-	refusesBlockSizes
-	autoDetectFull
-	ranksFollowBlocks
+	// TopologyYAML: topology.yaml is read, and with it several topologies.
+	TopologyYAML News = 1 << iota
+	// EmptyUnits: slurmctld starts with blocks that have fewer nodes than the base block size, and with blocks
+	// and leaf switches that have none.
+	EmptyUnits
+	// DynamicTopology: a node may name its own place, by Topology= in slurm.conf, in slurmd --conf and in
+	// scontrol update.
+	DynamicTopology
+	// RefusesEmptyConf: slurmctld does not start with a topology.conf that has no block and no switch.
+	RefusesEmptyConf
+	// CoresOfOneSocket: Cores of gres.conf must be one socket or all. Otherwise any whole sockets are fine.
+	// 26.05 was seen to want it, and 24.11 to take two sockets of four. The releases between are treated as 26.05.
+	CoresOfOneSocket
+	// LargeSegments: --segment may be larger than the base block size, and larger than the job, and there are
+	// --spread-segments and --consolidate-segments.
+	LargeSegments
+	// RefusesBlockSizes: slurmctld does not start with wrong block_sizes in topology.yaml. Otherwise it leaves
+	// such a size out. The first patches of 26.05, up to 26.05.2, do so too: their release is judged by its
+	// newest patch.
+	RefusesBlockSizes
+	// AutoDetectFull: gres.conf takes AutoDetect=full.
+	AutoDetectFull
+	// RanksFollowBlocks: srun numbers the tasks of a job block after block by itself. Nodes stand in the order
+	// of their names all the same.
+	RanksFollowBlocks
 )
 
 // TopologyKind is a kind of topology that Slurm has a plugin for.
@@ -56,7 +71,7 @@ type TopologyKind struct {
 const flat = "flat"
 
 // nodeWords and partitionWords are the keys that every known release takes on lines NodeName and
-// PartitionName of slurm.conf, in lower case.
+// PartitionName of slurm.conf, and topologyParams the words of TopologyParam, in lower case.
 const (
 	nodeWords = "bcastaddr boards corespeccount corespersocket cpubind cpus cpuspeclist feature features gres memspeclimit nodeaddr " +
 		"nodehostname port procs realmemory reason restrictedcorespergpu sockets socketsperboard state threadspercore tmpdisk tresweights weight"
@@ -65,6 +80,7 @@ const (
 		"maxcpuspersocket maxmempercpu maxmempernode maxnodes maxtime minnodes nodes oversubscribe overtimelimit powerdownonidle preemptmode " +
 		"priority priorityjobfactor prioritytier qos reqresv resumetimeout rootonly selecttypeparameters shared state suspendtime " +
 		"suspendtimeout tresbillingweights"
+	topologyParams = "dragonfly routepart routetree switchasnoderank topomaxsizeunroll topooptional"
 )
 
 // releases are the known releases, oldest first. A row has what is new in its release: a release does
@@ -72,21 +88,21 @@ const (
 var releases = []struct {
 	Release
 	plugins []TopologyKind
-	// words are the keys of lines NodeName and PartitionName.
+	// words are the keys of lines NodeName and PartitionName, and the words of TopologyParam.
 	words map[string]string
-	news
+	News
 }{
-	{Release2411, []TopologyKind{{"default", ""}, {"block", "blockname"}, {"tree", "switchname"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords}, 0},
+	{Release2411, []TopologyKind{{"default", ""}, {"block", "blockname"}, {"tree", "switchname"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords, "topologyparam": topologyParams}, 0},
 	// 24.11 was seen to refuse the words of this row, and 26.05 to take them.
-	{Release2505, []TopologyKind{{flat, ""}}, map[string]string{"nodename": "gresconf parameters suspendtime topology", "partitionname": "exclusive topology"}, topologyYAML | shortBlocks | dynamicTopology | emptySwitches | refusesEmptyConf | coresOfOneSocket},
-	{Release2511, nil, nil, largeSegments | blockAsNodeRank},
-	{Release2605, []TopologyKind{{"ring", "ringname"}, {"torus3d", "torusname"}}, nil, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
+	{Release2505, []TopologyKind{{flat, ""}}, map[string]string{"nodename": "gresconf parameters suspendtime topology", "partitionname": "exclusive topology"}, TopologyYAML | EmptyUnits | DynamicTopology | RefusesEmptyConf | CoresOfOneSocket},
+	{Release2511, nil, map[string]string{"topologyparam": "blockasnoderank"}, LargeSegments},
+	{Release2605, []TopologyKind{{"ring", "ringname"}, {"torus3d", "torusname"}}, nil, RefusesBlockSizes | AutoDetectFull | RanksFollowBlocks},
 }
 
-// does reports whether the release does a thing that came with it or with an older one.
-func (r Release) does(n news) bool {
+// Does reports whether the release does a thing that came with it or with an older one.
+func (r Release) Does(n News) bool {
 	for i := range releases {
-		if releases[i].news&n != 0 {
+		if releases[i].News&n != 0 {
 			return r >= releases[i].Release
 		}
 	}
@@ -112,10 +128,10 @@ func (r Release) Kinds() (kinds []TopologyKind) {
 }
 
 // TakesWord reports whether a line of slurm.conf that begins with NodeName or PartitionName may have a
-// key. Both are in lower case.
-func (r Release) TakesWord(line, key string) bool {
+// word as its key, and whether TopologyParam may have a word. Both are in lower case.
+func (r Release) TakesWord(line, word string) bool {
 	for i := range releases {
-		if releases[i].Release <= r && slices.Contains(strings.Fields(releases[i].words[line]), key) {
+		if releases[i].Release <= r && slices.Contains(strings.Fields(releases[i].words[line]), word) {
 			return true
 		}
 	}
@@ -216,46 +232,3 @@ func (r Release) TopologyPlugin(value string) (kind string, known bool) {
 	}
 	return "", false
 }
-
-// ShortBlocks reports whether slurmctld starts with blocks that have fewer
-// nodes than the base block size, or none (placeholders).
-func (r Release) ShortBlocks() bool { return r.does(shortBlocks) }
-
-// YAML reports whether topology.yaml is read, and with it several topologies.
-func (r Release) YAML() bool { return r.does(topologyYAML) }
-
-// RefusesBlockSizes reports whether slurmctld does not start with wrong block_sizes in
-// topology.yaml. Otherwise it leaves such a size out. The first patches of 26.05, up to 26.05.2, do
-// so too: their release is judged by its newest patch.
-func (r Release) RefusesBlockSizes() bool { return r.does(refusesBlockSizes) }
-
-// DynamicTopology reports whether a node may name its own place: Topology= in
-// slurm.conf, in slurmd --conf and in scontrol update.
-func (r Release) DynamicTopology() bool { return r.does(dynamicTopology) }
-
-// LargeSegments reports whether --segment may be larger than the base block size, and larger than
-// the job, and whether there are --spread-segments and --consolidate-segments.
-func (r Release) LargeSegments() bool { return r.does(largeSegments) }
-
-// AutoDetectFull reports whether gres.conf takes AutoDetect=full.
-func (r Release) AutoDetectFull() bool { return r.does(autoDetectFull) }
-
-// EmptyTopology reports whether slurmctld starts with a topology.conf that has no
-// block and no switch.
-func (r Release) EmptyTopology() bool { return !r.does(refusesEmptyConf) }
-
-// CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all.
-// Otherwise any whole sockets are fine. 26.05 was seen to want it, and 24.11 to take
-// two sockets of four. The releases between are treated as 26.05.
-func (r Release) CoresOfOneSocket() bool { return r.does(coresOfOneSocket) }
-
-// TreeSkeleton reports whether a switch may have neither nodes nor children.
-func (r Release) TreeSkeleton() bool { return r.does(emptySwitches) }
-
-// BlockAsNodeRank reports whether TopologyParam takes BlockAsNodeRank, which orders the
-// nodes of a job by block.
-func (r Release) BlockAsNodeRank() bool { return r.does(blockAsNodeRank) }
-
-// RanksFollowBlocks reports whether srun numbers the tasks of a job block after block by
-// itself. Nodes stand in the order of their names all the same.
-func (r Release) RanksFollowBlocks() bool { return r.does(ranksFollowBlocks) }

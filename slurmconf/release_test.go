@@ -31,13 +31,16 @@ func TestParseRelease(t *testing.T) {
 func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
 	releases := append(Releases(), Latest+100)
 	words := map[string]func(Release) bool{}
-	for bit := news(1); bit != 0; bit <<= 1 {
-		if slices.ContainsFunc(Releases(), func(r Release) bool { return r.does(bit) }) {
-			words[fmt.Sprintf("news %b", bit)] = func(r Release) bool { return r.does(bit) }
+	for bit := News(1); bit != 0; bit <<= 1 {
+		if slices.ContainsFunc(Releases(), func(r Release) bool { return r.Does(bit) }) {
+			words[fmt.Sprintf("news %b", bit)] = func(r Release) bool { return r.Does(bit) }
 		}
 	}
 	for _, k := range Latest.Kinds() {
 		words["topology/"+k.Word] = func(r Release) bool { _, known := r.TopologyPlugin("topology/" + k.Word); return known }
+	}
+	for line, word := range map[string]string{"nodename": "topology", "partitionname": "topology", "topologyparam": "blockasnoderank"} {
+		words[line+" "+word] = func(r Release) bool { return r.TakesWord(line, word) }
 	}
 	for word, does := range words {
 		for i, r := range releases[1:] {
@@ -46,7 +49,7 @@ func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
 			}
 		}
 	}
-	if next := releases[len(releases)-1]; !next.YAML() || !next.RefusesBlockSizes() || next.EmptyTopology() {
+	if next := releases[len(releases)-1]; !next.Does(TopologyYAML) || !next.Does(RefusesBlockSizes) || !next.Does(RefusesEmptyConf) {
 		t.Errorf("%s is judged as an older release", next)
 	}
 }

@@ -107,7 +107,7 @@ task's environment. Exits 0 whatever happens.
                      hook.json in the run directory, else ` + dcgm.DefaultMappingDir + `)
   --run-dir DIR      the agent's directory (default ` + rundir.DefaultRunDir + `)
   --wait TIME        the longest that a call may take, for others' locks, for slow
-                     disks and for slurmctld, but for the gate (default:
-                     hook.json's, else 2s; for task 1s)
+                     disks and for slurmctld, but for the gate (default
+                     2s; for task 1s)
   --version          print the version
 `

@@ -237,7 +237,7 @@ func readTopologies(path string, pub *publication.Cluster) (*readPlan, error) {
 		return nil, err
 	}
 	i := slices.IndexFunc(files, func(f lint.File) bool {
-		return isTopology(f) && (pub.Release.YAML() || !strings.HasSuffix(f.Name, ".yaml"))
+		return isTopology(f) && (pub.Release.Does(slurmconf.TopologyYAML) || !strings.HasSuffix(f.Name, ".yaml"))
 	})
 	if i < 0 && slices.ContainsFunc(files, isTopology) {
 		return nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)

@@ -59,7 +59,8 @@ func (p *fitPlan) facts(all []topology.Facts) {
 // devices takes how many GPUs nodes have by the lines of a published gres.conf.
 func (p *fitPlan) devices(plan *plandoc.Plan) {
 	for node, lines := range gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners))) {
-		p.gpus[node], _ = gres.Count(lines, "")
+		counted, _ := gres.Count(lines)
+		p.gpus[node] = int(gres.Total(counted)) //nolint:gosec // as many as files
 	}
 }
 

@@ -150,7 +150,7 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 		return nil, err
 	}
 	if o.skeleton {
-		if !pub.Release.DynamicTopology() {
+		if !pub.Release.Does(slurmconf.DynamicTopology) {
 			return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.Release)
 		}
 		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true

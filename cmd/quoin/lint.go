@@ -62,8 +62,9 @@ slurm.conf lacks may come later. With a configuration, lint also names settings 
 slurm.conf that do not go with IMEX. An example is a time limit that is shorter than the
 Prolog's wait for IMEX.
 
-The last line names the release that lint judged for, and what lint judged. If no release
-is given or stored, lint judges for 25.05.
+The last line names the release that lint judged for, and what lint judged. Of the nodes
+whose Gres= counts GPUs it says how many agree with gres.conf, how many differ, and how many
+are not judged. If no release is given or stored, lint judges for 25.05.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,
@@ -118,7 +119,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
-		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, nil, []topology.Finding{refused(parse)})
+		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, "", nil, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
 		}
@@ -141,9 +142,10 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
 	files := slices.Concat(w.files, cgroup)
-	found := append(lint.Lint(files, options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	found, gpus := lint.Judge(files, options)
+	found = append(found, lint.LintSettings(confFile, conf.Settings, hook)...)
 	found = append(found, splitJobs(w.files)...)
-	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), options.OtherGRES(files), found), nil
+	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), gpus.String(), options.OtherGRES(files), found), nil
 }
 
 // splitJobs names the smallest size of jobs that fit into one block, and to which Slurm gives several.

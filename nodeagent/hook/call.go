@@ -30,7 +30,7 @@ type hook struct {
 	runDir rundir.Dir
 	boot   string // empty if it is not known
 	start  time.Time
-	wait   time.Duration // 0: as configured
+	wait   time.Duration // the longest that the call may take, without the gate
 
 	initStart   uint64
 	slurmdStart func() uint64
@@ -59,25 +59,21 @@ func (h *hook) loadConfig() (summaryDir string) {
 	defer h.mu.Unlock()
 	h.jobInfo, h.gate = c.JobInfo, c.Gate
 	h.mapping = cmp.Or(h.mapping, c.MappingDir)
-	h.wait = cmp.Or(h.wait, time.Duration(c.Wait), rundir.DefaultWait)
 	return c.SummaryDir
 }
 
-// await waits until done is closed: as long as the last limit since start allows, and
-// after a signal for stopGrace. It returns why it no longer waits, empty if the work is
-// done.
-func await(ctx context.Context, start time.Time, done <-chan struct{}, limits <-chan time.Duration) (word string) {
-	timer := time.NewTimer(<-limits)
+// await waits until done is closed: as long as the limit allows, and after a signal for stopGrace. It
+// returns why it no longer waits, empty if the work is done.
+func await(ctx context.Context, done <-chan struct{}, limit time.Duration) (word string) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	word = rundir.CallTimeout
 	for stop := ctx.Done(); ; {
 		select {
 		case <-done:
 			return ""
-		case limit := <-limits:
-			timer.Reset(limit - time.Since(start))
 		case <-stop:
-			word, stop, limits = rundir.CallSignal, nil, nil
+			word, stop = rundir.CallSignal, nil
 			timer.Reset(stopGrace)
 		case <-timer.C:
 			select {
@@ -127,7 +123,7 @@ func (h *hook) giveUp(word string) {
 func (h *hook) lastTime() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over { // the work may still set h.wait
+	if h.over {
 		return lastGrace
 	}
 	return max(lastGrace, h.wait-time.Since(h.start)+time.Duration(h.call.GateNs))

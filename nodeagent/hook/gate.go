@@ -78,12 +78,11 @@ func (h *hook) passGate(ctx context.Context) int {
 
 // bounded passes the gate. It also returns if the gate hangs or panics.
 func (g *gateWait) bounded(ctx context.Context) (p passage) {
-	done, limits := make(chan struct{}), make(chan time.Duration, 1)
+	done := make(chan struct{})
 	limit := time.Duration(g.Wait) + lookUpWait + gateGrace
 	if g.Policy == rundir.GateHold {
 		limit += 2*holdTimeout + time.Second + holdPause
 	}
-	limits <- limit
 	var passed passage
 	go func() {
 		defer close(done)
@@ -94,7 +93,7 @@ func (g *gateWait) bounded(ctx context.Context) (p passage) {
 		}()
 		passed = g.pass(ctx)
 	}()
-	if await(ctx, g.start, done, limits) != "" {
+	if await(ctx, done, limit) != "" {
 		return g.goesOn(rundir.GateFault, "not done in time")
 	}
 	return passed

@@ -39,7 +39,7 @@ func TestGateHolds(t *testing.T) {
 			if tt.script == "" {
 				info = ""
 			}
-			text := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"30s","gate":{"wait":"100ms","policy":"hold"}%s}`, topology.APIVersion, p.mapping, info)
+			text := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"gate":{"wait":"100ms","policy":"hold"}%s}`, topology.APIVersion, p.mapping, info)
 			if err := os.WriteFile(filepath.Join(p.run, rundir.HookConfigFile), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

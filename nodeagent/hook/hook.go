@@ -29,9 +29,10 @@ type Options struct {
 	InitStart uint64
 	// SlurmdStart returns when this slurmd began, 0 if it is not known.
 	SlurmdStart func() uint64
-	// MappingDir and Wait are as configured if empty.
+	// MappingDir is as configured if empty.
 	MappingDir string
-	Wait       time.Duration
+	// Wait is the longest that the call may take, without the gate. 0: rundir.DefaultWait, and taskWait for a task.
+	Wait time.Duration
 	// Env is the environment that Slurm gives.
 	Env    func(string) string
 	Stderr io.Writer
@@ -43,14 +44,13 @@ type Options struct {
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: o.Wait}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
 	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id
 	}
 	h.stderr = bounded{h.stderr}
-	done, limits := make(chan struct{}), make(chan time.Duration, 2)
-	limits <- cmp.Or(h.wait, rundir.DefaultWait)
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() { // a panic must not fail the job
@@ -59,10 +59,9 @@ func Run(ctx context.Context, o Options) int {
 			}
 		}()
 		summaryDir := h.loadConfig()
-		limits <- h.wait
 		(&job{hook: h, summaryDir: summaryDir}).work(ctx)
 	}()
-	if word := await(ctx, h.start, done, limits); word != "" {
+	if word := await(ctx, done, h.wait); word != "" {
 		within(lastGrace, func() { h.giveUp(word) })
 	}
 	code := h.passGate(ctx)

@@ -142,12 +142,12 @@ func TestHookConfig(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"3": "\n"}, mapped(t, dir)); diff != "" {
 		t.Error(diff)
 	}
-	// A newer agent's wait may be longer than this hook takes.
-	newer := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"2h"}`, topology.APIVersion, dir)
+	// A newer agent's gate may wait longer than this hook takes.
+	newer := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"gate":{"wait":"2h"}}`, topology.APIVersion, dir)
 	if err := os.WriteFile(filepath.Join(run, rundir.HookConfigFile), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, said := call(t, env, "prolog", "--run-dir", run); !strings.Contains(said, "wait 2h0m0s: want") {
+	if _, said := call(t, env, "prolog", "--run-dir", run); !strings.Contains(said, "gate.wait 2h0m0s: want") {
 		t.Errorf("said %q", said)
 	}
 	if diff := cmp.Diff(map[string]string{"3": "7\n"}, mapped(t, dir)); diff != "" {

@@ -23,12 +23,13 @@ import (
 type place struct {
 	t            *testing.T
 	run, mapping string
-	conf         string // an empty slurm.conf beside a gres.conf with all GPUs
+	conf         string        // an empty slurm.conf beside a gres.conf with all GPUs
+	wait         time.Duration // of calls; 0: as of a site
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{t, filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "map"), confOf(t, configless, allGPUs)}
+	return &place{t: t, run: filepath.Join(t.TempDir(), "run"), mapping: filepath.Join(t.TempDir(), "map"), conf: confOf(t, configless, allGPUs)}
 }
 
 // hook calls the hook with an environment of NAME=VALUE words, of which the first
@@ -40,7 +41,7 @@ func (p *place) hook(verb, job string, words ...string) string {
 		name, value, _ := strings.Cut(w, "=")
 		env[name] = value
 	}
-	code, said := call(p.t, env, verb, "--run-dir", p.run, "--mapping-dir", p.mapping)
+	code, said := call(p.t, env, verb, "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", p.wait.String())
 	if code != 0 {
 		p.t.Errorf("%s of job %s: exit %d", verb, job, code)
 	}

@@ -10,7 +10,8 @@ import (
 
 func (p *place) scontrol(script string) {
 	p.t.Helper()
-	config := rundir.HookConfig{MappingDir: p.mapping, JobInfo: &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: rundir.Duration(time.Minute)}, Wait: rundir.Duration(time.Minute)}
+	p.wait = time.Minute
+	config := rundir.HookConfig{MappingDir: p.mapping, JobInfo: &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: rundir.Duration(time.Minute)}}
 	if err := rundir.Dir(p.run).WriteHookConfig(config); err != nil {
 		p.t.Fatal(err)
 	}

@@ -19,9 +19,7 @@ func TestPrologWithoutLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(4 * time.Second)}); err != nil {
-		t.Fatal(err)
-	}
+	p.wait = 4 * time.Second
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "get no label until the agent") {
 		t.Errorf("said %q", said)
 	}

@@ -152,7 +152,7 @@ func (n *node) prepare() {
 	if err := rundir.Dir(n.run).WriteInventory(inv); err != nil {
 		n.t.Error(err)
 	}
-	if err := rundir.Dir(n.run).WriteHookConfig(rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
+	if err := rundir.Dir(n.run).WriteHookConfig(rundir.HookConfig{MappingDir: n.mapping}); err != nil {
 		n.t.Error(err)
 	}
 }
@@ -166,13 +166,13 @@ func (n *node) call(verb, job string, indices []string, program bool, kill time.
 	defer n.calling.RUnlock()
 	var said bytes.Buffer
 	if !program {
-		if code := run(n.t.Context(), []string{verb, "--run-dir", n.run}, func(k string) string { return env[k] }, &said); code != 0 || said.Len() > 0 {
+		if code := run(n.t.Context(), []string{verb, "--run-dir", n.run, "--wait", "30s"}, func(k string) string { return env[k] }, &said); code != 0 || said.Len() > 0 {
 			n.t.Errorf("%s: exit %d, said %s", verb, code, said.String())
 		}
 		return
 	}
 	n.processes.Add(1)
-	cmd := exec.Command(n.hook, verb, "--run-dir", n.run)
+	cmd := exec.Command(n.hook, verb, "--run-dir", n.run, "--wait", "30s")
 	for k, v := range env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

@@ -110,6 +110,7 @@ func TestTaskHangs(t *testing.T) {
 // its tasks lack and counts it, and a task gets what is known without Slurm.
 func TestTellTasksHangs(t *testing.T) {
 	p := newPlace(t)
+	p.wait = time.Minute
 	if err := rundir.Dir(p.run).WriteInventory(rundir.Inventory{Node: "n1", Clique: "u.1", Entries: []rundir.Entry{{UUID: "GPU-0", ExporterID: "0"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestTellTasksHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := writeScript(t, "exec sleep 1000")
-	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(time.Minute),
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping,
 		JobInfo: &rundir.JobInfo{Command: command, Timeout: rundir.Duration(50 * time.Millisecond)}}); err != nil {
 		t.Fatal(err)
 	}

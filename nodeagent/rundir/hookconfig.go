@@ -19,8 +19,6 @@ type HookConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	MappingDir string `json:"mappingDir"`
-	// Wait bounds the delay of a job or a node by one call; DefaultWait if zero.
-	Wait Duration `json:"wait,omitzero"`
 	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
 	SummaryDir string `json:"summaryDir,omitempty"`
 	// JobInfo asks slurmctld for what the Prolog's environment lacks, if set.
@@ -31,7 +29,7 @@ type HookConfig struct {
 
 // Gate says how long a Prolog waits for IMEX on its node, and what it does then.
 type Gate struct {
-	// Wait is added to HookConfig.Wait; DefaultGateWait if zero.
+	// Wait is beside the time of the call itself; DefaultGateWait if zero.
 	Wait Duration `json:"wait,omitzero"`
 	// Policy is GateWarn, GateFail or GateHold; GateWarn if empty.
 	Policy string `json:"policy,omitempty"`
@@ -45,8 +43,8 @@ type JobInfo struct {
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// DefaultWait, DefaultJobInfoTimeout and DefaultGateWait bound what the hook waits
-// for.
+// DefaultWait is the longest that one call delays a job or a node. DefaultJobInfoTimeout and DefaultGateWait
+// bound what the hook waits for.
 const (
 	DefaultWait           = 2 * time.Second
 	DefaultJobInfoTimeout = 500 * time.Millisecond
@@ -67,8 +65,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 const (
-	// maxWait is the longest that a job may be held up.
-	maxWait = time.Minute
+	// maxJobInfoTimeout is the longest that a question to slurmctld may hold up a job.
+	maxJobInfoTimeout = time.Minute
 	// maxGateWait is longer than an IMEX daemon needs to find all its peers.
 	maxGateWait = 10 * time.Minute
 )
@@ -77,8 +75,6 @@ func (c *HookConfig) check() error {
 	switch {
 	case c.MappingDir == "":
 		return errors.New("no mapping directory")
-	case c.Wait < 0 || time.Duration(c.Wait) > maxWait:
-		return fmt.Errorf("wait %s: want 0s to %s", time.Duration(c.Wait), maxWait)
 	case c.SummaryDir != "" && !filepath.IsAbs(c.SummaryDir):
 		return fmt.Errorf("summaryDir %q: want an absolute path", c.SummaryDir)
 	}
@@ -91,8 +87,8 @@ func (j *JobInfo) check() error {
 		return nil
 	case !filepath.IsAbs(j.Command):
 		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, because slurmd gives a hook no PATH", j.Command)
-	case j.Timeout < 0 || time.Duration(j.Timeout) > maxWait:
-		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxWait)
+	case j.Timeout < 0 || time.Duration(j.Timeout) > maxJobInfoTimeout:
+		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxJobInfoTimeout)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 func TestHookConfigRoundTrip(t *testing.T) {
 	run := t.TempDir()
-	want := HookConfig{APIVersion: topology.APIVersion, Kind: hookConfigKind, MappingDir: "/map", Wait: Duration(3 * time.Second), SummaryDir: "/shared",
+	want := HookConfig{APIVersion: topology.APIVersion, Kind: hookConfigKind, MappingDir: "/map", SummaryDir: "/shared",
 		JobInfo: &JobInfo{Command: "/usr/bin/scontrol", Timeout: Duration(time.Second)}, Gate: &Gate{Wait: Duration(5 * time.Second), Policy: GateHold}}
 	if err := Dir(run).WriteHookConfig(want); err != nil {
 		t.Fatal(err)
@@ -30,9 +30,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 	}{
 		{"a newer agent's", head + `,"mood":"good"}`, "", true},
 		{"no directory", strings.Replace(head, "/map", "", 1) + "}", "no mapping directory", false},
-		{"wait without a unit", head + `,"wait":"2"}`, "missing unit", true},
-		{"negative wait", head + `,"wait":"-2s"}`, "wait -2s: want 0s to 1m0s", true},
-		{"endless wait", head + `,"wait":"2h"}`, "wait 2h0m0s: want", true},
+		{"a gate without a unit", head + `,"gate":{"wait":"2"}}`, "missing unit", true},
 		{"command without a path", head + `,"jobInfo":{"command":"scontrol"}}`, `"scontrol": want the absolute path`, true},
 		{"endless question", head + `,"jobInfo":{"command":"/scontrol","timeout":"1h"}}`, "jobInfo.timeout 1h0m0s: want", true},
 		{"summaries without a path", head + `,"summaryDir":"x"}`, `summaryDir "x": want an absolute path`, true},
@@ -49,7 +47,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if kept := c != nil && c.MappingDir == "/map"; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{topology.APIVersion, hookConfigKind, "/map", 0, "", nil, nil}) {
+		if kept := c != nil && c.MappingDir == "/map"; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{topology.APIVersion, hookConfigKind, "/map", "", nil, nil}) {
 			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}

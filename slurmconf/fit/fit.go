@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -148,13 +149,13 @@ func (s *Site) refused(j *Job) string {
 	switch {
 	case j.Segment == 0:
 		return ""
-	case (j.Spread || j.Consolidate) && !release.LargeSegments():
+	case (j.Spread || j.Consolidate) && !release.Does(slurmconf.LargeSegments):
 		return fmt.Sprintf("Slurm %s has no --spread-segments and no --consolidate-segments", release)
-	case !s.HasBlocks() && !release.LargeSegments():
+	case !s.HasBlocks() && !release.Does(slurmconf.LargeSegments):
 		return "" // 24.11 looks at segments in blocks only
-	case j.Nodes%j.Segment != 0 && (j.Segment < j.Nodes || !release.LargeSegments()):
+	case j.Nodes%j.Segment != 0 && (j.Segment < j.Nodes || !release.Does(slurmconf.LargeSegments)):
 		return fmt.Sprintf("Slurm refuses %d nodes, because they are no multiple of the segment of %d", j.Nodes, j.Segment)
-	case s.HasBlocks() && j.Segment > s.Sizes[0] && !release.LargeSegments():
+	case s.HasBlocks() && j.Segment > s.Sizes[0] && !release.Does(slurmconf.LargeSegments):
 		return fmt.Sprintf("Slurm %s refuses a segment of %d nodes, because it is larger than the base block size of %d", release, j.Segment, s.Sizes[0])
 	}
 	return ""

@@ -46,7 +46,7 @@ func randomCloudSite(rng *rand.Rand, release slurmconf.Release) *cloudSite {
 		t.Kind, t.Sizes = topology.KindBlock, []int{1 + rng.IntN(9)}
 		for i := range 2 + rng.IntN(9) {
 			n := t.Sizes[0] + rng.IntN(2)*rng.IntN(3)
-			if release.ShortBlocks() {
+			if release.Does(slurmconf.EmptyUnits) {
 				n = max(0, n-rng.IntN(3)*rng.IntN(3))
 			}
 			if len(s.nodes)+n <= siteNodes-2 {

@@ -12,22 +12,45 @@ import (
 // gpu is the name of GPUs in gres.conf and in Gres=, in small letters alone.
 const gpu = "gpu"
 
-// Count counts the gpus of a Type that the lines give, as slurmctld compares them with Gres= of
-// slurm.conf. An empty Type stands for all. known is false if nodes detect their devices.
-func Count(lines []Line, typ string) (n int, known bool) {
+// Count counts the gpus of each Type that a node has by its lines, as slurmctld compares them with Gres= of
+// slurm.conf. known is false if the node detects its devices.
+func Count(lines []Line) (gpus []GPUCount, known bool) {
 	for i := range lines {
-		if l := &lines[i]; l.Name == gpu && (typ == "" || l.Type == typ) {
-			n += int(min(l.Devices(), 1<<20)) //nolint:gosec // bounded
+		if l := &lines[i]; l.Name == gpu && l.HasFile() {
+			gpus = add(gpus, GPUCount{l.Type, l.Devices()})
 		}
 	}
 	way, err := Detects(lines)
-	return n, err == nil && (way == "" || way == AutoDetectOff)
+	return gpus, err == nil && (way == "" || way == AutoDetectOff)
 }
 
 // devices counts the gpus that lines give.
-func devices(lines []Line) int {
-	n, _ := Count(lines, "")
-	return n
+func devices(lines []Line) uint64 {
+	gpus, _ := Count(lines)
+	return Total(gpus)
+}
+
+// Shortage is a count of gpus in Gres= of slurm.conf, and the smaller number that a node has. slurmctld drains
+// such a node.
+type Shortage struct {
+	GPUCount
+	Has uint64
+}
+
+// Fewer returns the counts of want of which a node has fewer gpus. A count without a Type is of all gpus.
+func Fewer(want, has []GPUCount) (short []Shortage) {
+	for _, w := range want {
+		s := Shortage{GPUCount: w}
+		for _, h := range has {
+			if w.Type == "" || h.Type == w.Type {
+				s.Has += h.Count
+			}
+		}
+		if s.Has < s.Count {
+			short = append(short, s)
+		}
+	}
+	return short
 }
 
 // Counts are what a value of Gres= counts, as Slurm reads it: in slurm.conf, and as Slurm shows it for a node.
@@ -44,6 +67,25 @@ type Counts struct {
 type GPUCount struct {
 	Type  string
 	Count uint64
+}
+
+// Kind is what is counted, in people's words.
+func (c *GPUCount) Kind() string {
+	if c.Type == "" {
+		return "gpus"
+	}
+	return "gpus of type " + c.Type
+}
+
+// add adds gpus to those of the same Type.
+func add(gpus []GPUCount, more GPUCount) []GPUCount {
+	for i := range gpus {
+		if gpus[i].Type == more.Type {
+			gpus[i].Count += more.Count
+			return gpus
+		}
+	}
+	return append(gpus, more)
 }
 
 // sockets are what Slurm writes behind a word of Gres=, such as (S:0,1) or (IDX:0-3).
@@ -64,11 +106,7 @@ func ReadCounts(value string) (c Counts) {
 		case name == gpu && !ok:
 			c.Unread = append(c.Unread, word)
 		case name == gpu:
-			at := slices.IndexFunc(c.GPUs, func(g GPUCount) bool { return g.Type == typ })
-			if at < 0 {
-				at, c.GPUs = len(c.GPUs), append(c.GPUs, GPUCount{Type: typ})
-			}
-			c.GPUs[at].Count += count
+			c.GPUs = add(c.GPUs, GPUCount{typ, count})
 		default:
 			c.Others[name] += count
 		}

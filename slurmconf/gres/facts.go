@@ -206,35 +206,6 @@ func ByName(lines map[string][]Line) []Line {
 	return groups.lines()
 }
 
-// ForAll returns the nodes' lines without NodeName, or nil if these do not suit each of them. A node without
-// a report detects its GPUs, and may have the GPUs that the others list.
-func ForAll(byNode map[string][]Line) []Line {
-	lines := Nameless(ByName(byNode))
-	all := Listed(lines)
-	for _, own := range byNode {
-		if own[0].AutoDetect == "" && !all.SuitsNode(Listed(own)) {
-			return nil
-		}
-	}
-	if all.Unknown != "" {
-		return nil
-	}
-	return lines
-}
-
-// Nameless returns lines of nodes that are alike without NodeName. Lines of nodes that only
-// detect their GPUs are left out if there are others.
-func Nameless(lines []Line) []Line {
-	out := slices.Clone(lines)
-	if slices.ContainsFunc(lines, func(l Line) bool { return l.AutoDetect == "" }) {
-		out = slices.DeleteFunc(out, func(l Line) bool { return l.AutoDetect != "" })
-	}
-	for i := range out {
-		out[i].Nodes = ""
-	}
-	return out
-}
-
 // linesOf returns the node's own lines. If too little is known, it returns no line and
 // says what is unknown, because slurmd does not start with a line that names a
 // missing file.

@@ -48,10 +48,10 @@ func TestLeaveOut(t *testing.T) {
 			if diff := cmp.Diff(tt.problems, said); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			if counted := o.Without([]topology.Facts{f})[0].GPUCount(); tt.node != nil && len(tt.problems) == 0 && !f.HasMIG() && counted != devices(lines) {
+			if counted := o.Without([]topology.Facts{f})[0].GPUCount(); tt.node != nil && len(tt.problems) == 0 && !f.HasMIG() && uint64(counted) != devices(lines) {
 				t.Errorf("%d GPUs are counted, and the lines have %d", counted, devices(lines))
 			}
-			if tt.node != nil && len(o.Undetected([]topology.Facts{f})) != 1 {
+			if tt.node != nil && len(o.allUndetected([]topology.Facts{f})) != 1 {
 				t.Error("slurmd would find the GPUs that are left out")
 			}
 		})

@@ -313,28 +313,17 @@ func CountedBy(name string, data []byte, node string) ([]GPUCount, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	byDefault := ""
+	defaults := syntax.Defaults{}
 	for i := range conf {
 		c := &conf[i]
 		if !strings.EqualFold(c.Key, "NodeName") {
 			continue
 		}
-		forAll := strings.EqualFold(c.Value, "DEFAULT")
-		is, err := isOf(c.Value, node)
-		if err != nil || !forAll && !is {
-			continue
-		}
-		value := byDefault
-		for _, a := range c.Attrs {
-			if strings.EqualFold(a.Key, "Gres") {
-				value = a.Value
-			}
-		}
-		if is && !forAll {
-			counts := ReadCounts(value)
+		values := defaults.Values(c)
+		if own, err := isOf(c.Value, node); values != nil && err == nil && own {
+			counts := ReadCounts(values["gres"])
 			return counts.GPUs, counts.Err()
 		}
-		byDefault = value
 	}
 	return nil, fmt.Errorf("%s has no line for node %s", name, node)
 }

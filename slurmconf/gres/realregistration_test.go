@@ -24,7 +24,7 @@ type registrationKind struct {
 	sockets []topology.Socket
 	near    string // the CPUs next to each GPU; empty: not known
 	mig     bool
-	same    bool // what Undetected says
+	same    bool // what allUndetected says
 	unknown bool // the report does not say enough, whatever slurmd finds
 }
 
@@ -127,7 +127,7 @@ func compareRegistrations(t *testing.T, release slurmrig.Release) {
 		return strings.Count(out, "\n") == len(nodes) && len(waits) == 0
 	}, func() string { return out })
 	t.Logf("%s\n%s", text, out)
-	undetected := o.Undetected(facts)
+	_, undetected := o.Detection(facts)
 	for i := range registrationKinds {
 		k := &registrationKinds[i]
 		state := func(way string) string {

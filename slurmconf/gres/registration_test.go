@@ -19,7 +19,7 @@ func near(n *topology.Node, cpus string) *topology.Node {
 	return n
 }
 
-// TestUndetected lists the nodes whose GPUs slurmd does not find by itself. A real slurmd and slurmctld
+// TestUndetected names the nodes whose GPUs slurmd does not find by itself. A real slurmd and slurmctld
 // say the same in TestRealRegistration.
 func TestUndetected(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
@@ -69,7 +69,7 @@ func TestUndetected(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 2 { // nodes that are alike are judged once
 				facts := factsOf([]*topology.Node{tt.node, tt.node})
-				if got := tt.o.Undetected(facts); got["n1"] != tt.want || tt.o.LeaveOut == nil && got["n2"] != tt.want {
+				if got := tt.o.allUndetected(facts); got["n1"] != tt.want || tt.o.LeaveOut == nil && got["n2"] != tt.want {
 					t.Errorf("%q, want %q", got, tt.want)
 				}
 			}
@@ -77,7 +77,7 @@ func TestUndetected(t *testing.T) {
 	}
 }
 
-func TestForAll(t *testing.T) {
+func TestAlike(t *testing.T) {
 	const two, three = "NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-3]\n", "NodeName=n3 Name=gpu File=/dev/nvidia[0-7]\n"
 	const mig = "NodeName=n[1-2] Name=gpu MultipleFiles=/dev/nvidia4,/dev/nvidia-caps/nvidia-cap21\n"
 	for _, tt := range []struct {
@@ -96,7 +96,7 @@ func TestForAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			byNode := ByNode(lines, nil)
-			got, err := Render(ForAll(byNode), "")
+			got, err := Render(Alike(byNode), "")
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

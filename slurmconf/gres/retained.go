@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -73,33 +74,24 @@ func (g *RegisteredGPU) isMIG() bool { return strings.Contains(string(g.Device),
 
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
-// published devices may be more.
+// published instances may be more.
 func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread bool) bool {
-	typ := o.TypeOf(g.Product)
-	if g.MIGEmpty {
-		return !slices.ContainsFunc(published, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
-	}
-	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(published, func(p RegisteredGPU) bool {
-			return p.Type == typ && !p.isMIG() || unread && p.isMIG() && strings.HasPrefix(p.Type, typ+"_")
-		})
-	}
-	if len(published) < len(g.MIG) || len(published) > len(g.MIG) && !unread {
-		return false
-	}
-	published = slices.Clone(published)
+	typ, rest := o.TypeOf(g.Product), slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(published, func(p RegisteredGPU) bool {
+		k := slices.IndexFunc(rest, func(p RegisteredGPU) bool {
 			_, capabilities, isMIG := strings.Cut(string(p.Device), ",")
 			return isMIG && p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
 		})
 		if k < 0 {
 			return false
 		}
-		published = slices.Delete(published, k, k+1)
+		rest = slices.Delete(rest, k, k+1)
 	}
-	return true
+	if len(g.MIG) == 0 && !g.MIGEmpty && (len(rest) == 0 || !rest[0].isMIG()) {
+		return len(rest) > 0 && rest[0].Type == typ
+	}
+	return len(rest) == 0 || unread && !slices.ContainsFunc(rest, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
 }
 
 // losesUnread reports whether the lines give the old devices, but not all of their Cores
@@ -107,20 +99,17 @@ func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread 
 func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 	noCores := o.Cores && len(n.Problems) > 0
 	noLinks := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.Links == nil })
-	if !noCores && !noLinks {
+	now, before := Listed(lines), Listed(old)
+	if len(now.GPUs) != len(before.GPUs) || now.SuitsNode(before) {
 		return false
 	}
-	current, previous := Listed(lines).GPUs, Listed(old).GPUs
-	lost := false
-	for i := range current {
-		if len(current) != len(previous) || current[i].Type != previous[i].Type || current[i].Device != previous[i].Device {
-			return false
+	for i := range now.GPUs {
+		if g := &now.GPUs[i]; noCores {
+			g.Cores = cmp.Or(g.Cores, before.GPUs[i].Cores)
 		}
-		cores, links := current[i].Cores == previous[i].Cores, slices.Equal(current[i].Links, previous[i].Links)
-		if !cores && (!noCores || current[i].Cores != "") || !links && (!noLinks || current[i].Links != nil) {
-			return false
+		if g := &now.GPUs[i]; noLinks && g.Links == nil {
+			g.Links = before.GPUs[i].Links
 		}
-		lost = lost || !cores || !links
 	}
-	return lost
+	return now.SuitsNode(before)
 }

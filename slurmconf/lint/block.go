@@ -11,28 +11,20 @@ const maxLevel = 15
 
 // lintBlocks applies the rules of topology/block.
 func (l *linter) lintBlocks(s *slurmconf.Section, m *membership) {
-	if len(s.Units) == 0 {
-		l.noUnits(s, "block")
-		return
-	}
 	base := l.lintSizes(s)
-	l.lintDuplicates(s, "block")
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes {
-			if !l.Release.ShortBlocks() {
-				l.Fatal(u.Line, "Placeholder", "give it nodes or take it out; placeholders need Slurm 25.05", "block %s has no Nodes=, and Slurm %s does not start with it", u.Name, l.Release)
-			}
 			continue
 		}
-		count, judged := l.lintUnit(m, s, i, "block")
+		count, judged := l.lintUnit(m, s, i)
 		if !judged {
 			continue
 		}
 		if base == 0 {
 			base = count
 		}
-		if count < base && !l.Release.ShortBlocks() {
+		if count < base && !l.Release.Does(slurmconf.EmptyUnits) {
 			l.Fatal(u.Line, "ShortBlock", "set BlockSizes to the size of the smallest block, or add nodes", "block %s has %d nodes, fewer than the base block size %d, and Slurm %s does not start with it", u.Name, count, base, l.Release)
 		}
 	}
@@ -53,7 +45,7 @@ func (l *linter) lintSizes(s *slurmconf.Section) int {
 	}
 	base, previous := s.Sizes[0], int64(0)
 	for _, size := range s.Sizes {
-		if !isMultiple(base, size) && size != base && s.YAML && !l.Release.RefusesBlockSizes() {
+		if !isMultiple(base, size) && size != base && s.YAML && !l.Release.Does(slurmconf.RefusesBlockSizes) {
 			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes: %d is not allowed after base %d: Slurm before 26.05.3 leaves it out silently, and newer ones do not start", size, base)
 			continue
 		}

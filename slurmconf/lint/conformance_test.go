@@ -60,7 +60,7 @@ func compare(t *testing.T, release slurmconf.Release, cases []topologyCase) (fat
 	s := startSlurm(t, release)
 	skipped := 0
 	for _, c := range cases {
-		if len(c.partitions) > 0 && !release.YAML() {
+		if len(c.partitions) > 0 && !release.Does(slurmconf.TopologyYAML) {
 			continue // slurm.conf itself would be refused
 		}
 		real, complaints := s.fatal(c.config())

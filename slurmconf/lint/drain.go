@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -25,21 +26,29 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	counted := a.conf.Gres.GPUs
 	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(counted) > 1 {
+		g.judge(a.names, topology.Fatal, "")
 		g.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
 		return
 	}
-	var here uint64
-	for _, l := range gpus {
-		if l.HasFile() {
-			here += l.Devices()
-		}
-	}
-	fewer, wanted := false, gres.Total(counted)
+	here, _ := gres.Count(gpus)
+	short := gres.Fewer(counted, here)
+	bad := len(short) > 0
 	for _, want := range counted {
-		fewer = g.lintGPUs(a, want, gpus) || fewer
+		bad = g.lintTaken(a, want, gpus) || bad
 	}
-	if !fewer && here > wanted && (wanted > 0 || a.own && !g.uncounted) {
-		g.Warn(firstLine(gpus), reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
+	for _, s := range short {
+		g.lintFewer(a, s, gpus)
+	}
+	if wanted := gres.Total(counted); !bad && (wanted > 0 || a.own && !g.uncounted) {
+		g.lintMore(a, firstLine(gpus), gres.Total(here), "here", wanted)
+	}
+}
+
+// lintMore warns of GPUs that slurm.conf does not count.
+func (g *gresFile) lintMore(a *nodeGroup, line int, has uint64, where string, wanted uint64) {
+	if has > wanted {
+		g.judge(a.names, topology.Fatal, "")
+		g.Warn(line, reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus %s, %d in slurm.conf: Slurm uses no more than these", a, has, where, wanted)
 	}
 }
 
@@ -50,12 +59,10 @@ func firstLine(gpus []gres.Line) int {
 	return gpus[0].Number
 }
 
-// lintGPUs judges the lines for gpus of one type, and reports whether they are too few or
-// have wrong Cores. slurmd takes as many gpus as slurm.conf has. A line does not count if
-// the node has not its cores.
-func (g *gresFile) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []gres.Line) (bad bool) {
-	var have, lost uint64
-	var last *gres.Line
+// lintTaken judges Cores of the lines for gpus of one type that slurmd takes, and reports whether they are
+// wrong. slurmd takes as many gpus as slurm.conf has. A line does not count if the node has not its cores.
+func (g *gresFile) lintTaken(a *nodeGroup, want gres.GPUCount, lines []gres.Line) (bad bool) {
+	var have uint64
 	var outside, apart []gres.Line
 	for i := range lines {
 		l := &lines[i]
@@ -65,10 +72,9 @@ func (g *gresFile) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []gres.Line)
 		if have >= want.Count {
 			break
 		}
-		last = l
 		switch fitCores(g.Release, l, a.conf) {
 		case coresOutside:
-			outside, lost = append(outside, *l), lost+l.Devices()
+			outside = append(outside, *l)
 			continue
 		case coresApart:
 			apart = append(apart, *l)
@@ -83,9 +89,6 @@ func (g *gresFile) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []gres.Line)
 	if len(apart) > 0 {
 		g.drains(a, apart[0].Number, reasonNotSocket, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
 			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(g.Release), socketsText(a.conf)))
-	}
-	if have+lost < want.Count {
-		g.lintFewer(a, want, lines, last, have)
 	}
 	return have < want.Count || len(apart) > 0
 }
@@ -104,11 +107,14 @@ func coresText(lines []gres.Line) string {
 }
 
 // lintFewer says why a node has fewer gpus than slurm.conf counts.
-func (g *gresFile) lintFewer(a *nodeGroup, want gres.GPUCount, lines []gres.Line, last *gres.Line, have uint64) {
+func (g *gresFile) lintFewer(a *nodeGroup, short gres.Shortage, lines []gres.Line) {
 	var untyped, withoutFile uint64
-	var swallows *gres.Line
+	var swallows, last, odd *gres.Line // last is of those that count
 	for i := range lines {
 		l := &lines[i]
+		if l.HasFile() && (short.Type == "" || l.Type == short.Type) {
+			last = l
+		}
 		switch {
 		case strings.Contains(l.Type, "="):
 			swallows = l
@@ -119,13 +125,9 @@ func (g *gresFile) lintFewer(a *nodeGroup, want gres.GPUCount, lines []gres.Line
 		default:
 			continue
 		}
-		last = cmp.Or(last, l)
+		odd = cmp.Or(odd, l)
 	}
-	typ := "gpus"
-	if want.Type != "" {
-		typ = "gpus of type " + want.Type
-	}
-	message := fmt.Sprintf("%d %s here, %d in slurm.conf", have, typ, want.Count)
+	message := fmt.Sprintf("%d %s here, %d in slurm.conf", short.Has, short.Kind(), short.Count)
 	remedy := "add the devices, or lower Gres= in slurm.conf; Type must be the same, also in upper and lower case"
 	switch {
 	case swallows != nil:
@@ -134,13 +136,13 @@ func (g *gresFile) lintFewer(a *nodeGroup, want gres.GPUCount, lines []gres.Line
 	case withoutFile > 0:
 		message += fmt.Sprintf("; the %d have no File, and slurmd ignores them", withoutFile)
 		remedy = "write File="
-	case untyped > 0 && want.Type != "":
+	case untyped > 0 && short.Type != "":
 		message += fmt.Sprintf("; the %d have no Type", untyped)
-		remedy = "write Type=" + want.Type
+		remedy = "write Type=" + short.Type
 	}
 	line := 1
-	if last != nil {
-		line = last.Number
+	if at := cmp.Or(last, odd); at != nil {
+		line = at.Number
 	}
 	g.drains(a, line, reasonFewerGPUs, remedy, message)
 }
@@ -148,12 +150,13 @@ func (g *gresFile) lintFewer(a *nodeGroup, want gres.GPUCount, lines []gres.Line
 // migProfile is in the Type of MIG instances.
 var migProfile = regexp.MustCompile(`\dg\.\d+gb`)
 
-// lintFound compares what nodes register that detect their GPUs by AutoDetect=nvidia with slurm.conf. line
-// is that of AutoDetect.
-func (g *gresFile) lintFound(a *nodeGroup, line int) {
+// lintFound compares what nodes register that detect their GPUs with slurm.conf. way is the value of AutoDetect,
+// which stands in line.
+func (g *gresFile) lintFound(a *nodeGroup, line int, way string) {
 	wanted := gres.Total(a.conf.Gres.GPUs)
+	mig := false
 	for _, c := range a.conf.Gres.GPUs {
-		if migProfile.MatchString(c.Type) {
+		if mig = mig || migProfile.MatchString(c.Type); mig && way == gres.AutoDetectNvidia {
 			g.drains(a, line, reasonFewerGPUs, "write AutoDetect=nvml, or a line with MultipleFiles for each instance",
 				fmt.Sprintf("AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts %d of type %s", c.Count, c.Type))
 			return
@@ -164,9 +167,12 @@ func (g *gresFile) lintFound(a *nodeGroup, line int) {
 	for _, n := range slices.Sorted(slices.Values(a.names)) {
 		found, known := g.Found[n]
 		why[n] = cmp.Or(found.Unknown, found.Drains)
-		if !known {
+		switch {
+		case mig:
+			why[n], found.Count = "its MIG instances are not known here", 0
+		case !known:
 			why[n] = "it has no report"
-		} else if found.Unknown == "" && found.Sockets != a.conf.Sockets {
+		case found.Unknown == "" && found.Sockets != a.conf.Sockets:
 			why[n] = fmt.Sprintf("its report has %d sockets, and slurm.conf %d", found.Sockets, a.conf.Sockets)
 		}
 		switch {
@@ -181,23 +187,24 @@ func (g *gresFile) lintFound(a *nodeGroup, line int) {
 	}
 	of := func(names []string) *nodeGroup { return &nodeGroup{names: names} }
 	for _, count := range slices.Sorted(maps.Keys(byCount)) {
-		same := of(byCount[count])
-		if uint64(count) < wanted {
-			g.drains(same, 1, reasonFewerGPUs, "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
-		} else {
-			g.Warn(1, reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", same, count, wanted)
+		same, has := of(byCount[count]), uint64(count)
+		if has < wanted {
+			g.drains(same, 1, reasonFewerGPUs, "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", has, wanted))
 		}
+		g.lintMore(same, 1, has, "by labels or reports", wanted)
 	}
 	if len(drained) > 0 {
-		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
+		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
 	}
 	if len(unknown) > 0 {
-		g.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
+		g.judge(unknown, topology.Unknown, why[unknown[0]])
+		g.NotJudged(line, "%s: what AutoDetect=%s finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), way, unknown[0], why[unknown[0]])
 	}
 }
 
 // drains adds a finding about all of the nodes.
 func (g *gresFile) drains(a *nodeGroup, line int, reason, remedy, message string) {
+	g.judge(a.names, topology.Fatal, "")
 	what := "them"
 	if len(a.names) == 1 {
 		what = "it"
@@ -228,7 +235,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 		}
 		taken[core/conf.CoresPerSocket]++
 	}
-	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.CoresOfOneSocket()) {
+	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.Does(slurmconf.CoresOfOneSocket)) {
 		return coresApart
 	}
 	return coresFit
@@ -236,7 +243,7 @@ func fitCores(release slurmconf.Release, l *gres.Line, conf *Node) coresFitting 
 
 // socketsWanted is what Cores must be.
 func socketsWanted(release slurmconf.Release) string {
-	if release.CoresOfOneSocket() {
+	if release.Does(slurmconf.CoresOfOneSocket) {
 		return "one socket or all"
 	}
 	return "whole sockets"

@@ -62,6 +62,7 @@ func TestLintNodes(t *testing.T) {
 func TestLintGresWords(t *testing.T) {
 	h100 := []gres.GPUCount{{Type: "h100", Count: 8}}
 	const uncounted = "gres.conf:1: warning: no node of slurm.conf has gpus in Gres=: no job gets GPUs (MoreGPUs); write such as Gres=gpu:8 on the lines NodeName of slurm.conf"
+	const nvml = "gres.conf:1: warning: AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node (AutoDetect); look with slurmd -G on a node"
 	const threads = "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-7,16-23\nName=gpu Type=h100 File=/dev/nvidia[4-7] Cores=8-15,24-31\n"
 	for name, tt := range map[string]struct {
 		gres, want string
@@ -90,7 +91,10 @@ func TestLintGresWords(t *testing.T) {
 		"two Types":                                   {"Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n", "", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:a:1,gpu:b:1")}}, nil},
 		"an empty Type": {"Name=gpu Type= File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus here, 8 in slurm.conf; a Type= is empty and takes the next word for its value: File=/dev/nvidia[0-7]: slurmctld drains it (FewerGPUs); write a Type behind Type=, or leave the key out",
 			map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
-		"NVML":                     {"AutoDetect=nvml\n", "gres.conf:1: warning: AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node (AutoDetect); look with slurmd -G on a node", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
+		"NVML":                     {"AutoDetect=nvml\n", nvml, map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, map[string]gres.Registration{"n1": {Count: 8}}},
+		"NVML, nothing known":      {"AutoDetect=nvml\n", "gres.conf:1: unknown: n1: what AutoDetect=nvml finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself\n" + nvml, map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
+		"NVML, MIG":                {"AutoDetect=nvml\n", "gres.conf:1: unknown: n1: what AutoDetect=nvml finds is not known (n1: its MIG instances are not known here); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself\n" + nvml, map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:a100_1g.10gb:56")}}, map[string]gres.Registration{"n1": {Count: 8}}},
+		"another way to detect":    {"AutoDetect=rsmi\n", "gres.conf:1: unknown: n1: what AutoDetect=rsmi finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
 		"detection without a name": {"Name=gpu File=/dev/nvidia[0-7] AutoDetect=nvml\n", "gres.conf:1: warning: AutoDetect=nvml has no effect on a line without NodeName (AutoDetect); write AutoDetect on a line of its own, or begin the line with NodeName=", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
 		"other words of Gres=": {"Name=gpu File=/dev/nvidia[0-1]\n", "slurm.conf:3: unknown: n1: it is not known what gpu:4x in Gres= counts: want such as gpu:h100:8 (NotJudged); check it with Slurm itself\n" +
 			"slurm.conf:3: warning: n1: GPU in Gres= is not in GresTypes: Slurm ignores it (UnknownGres); write such as gpu:h100:8, in small letters, or add the name to GresTypes", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:2,GPU:2,gpu:4x"), Line: 3}}, nil},
@@ -108,6 +112,49 @@ func TestLintGresWords(t *testing.T) {
 			}
 			if strings.Join(got, "\n") != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestGPULines counts the nodes whose GPUs agree with gres.conf.
+func TestGPULines(t *testing.T) {
+	eight, four := gres.ReadCounts("gpu:8"), gres.ReadCounts("gpu:4")
+	node := func(counts gres.Counts) *Node { return &Node{Sockets: 1, CoresPerSocket: 1, Gres: counts} }
+	const listed, detected = "NodeName=n[1-3] Name=gpu File=/dev/nvidia[0-7]\n", "AutoDetect=nvidia\n"
+	for name, tt := range map[string]struct {
+		gres  string // no gres.conf: ""
+		nodes map[string]*Node
+		found map[string]gres.Registration
+		want  string
+	}{
+		"agree":                      {listed, map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 2 nodes agree, 0 differ, 0 not judged"},
+		"a node without GPUs":        {listed, map[string]*Node{"n1": node(eight), "cpu": node(gres.Counts{})}, nil, "gpu lines: 1 nodes agree, 0 differ, 0 not judged"},
+		"no node has GPUs":           {listed, map[string]*Node{"cpu": node(gres.Counts{})}, nil, ""},
+		"no node":                    {listed, nil, nil, ""},
+		"fewer and more":             {listed, map[string]*Node{"n1": node(eight), "n2": node(four), "n4": node(four)}, nil, "gpu lines: 1 nodes agree, 2 differ, 0 not judged"},
+		"a line that slurmd ends at": {listed + "NodeName=n2 Name=gpu Count=2 File=/dev/nvidia8\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 1 nodes agree, 1 differ, 0 not judged"},
+		"a line that is not judged":  {listed + "NodeName=n2 Name=gpu File=/dev/nvidia[8-9] Flags=one_sharing\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 1 nodes agree, 0 differ, 1 not judged (n2: one of its lines is not judged)"},
+		"some lines without File":    {"Name=gpu File=/dev/nvidia0\nName=gpu Count=7\n", map[string]*Node{"n1": node(eight), "n2": node(four)}, nil, "gpu lines: 0 nodes agree, 0 differ, 2 not judged (n1: some lines for gpu have File or Type and others do not)"},
+		"detected": {detected, map[string]*Node{"n1": node(eight), "n2": node(eight), "n3": node(eight), "n4": node(eight)},
+			map[string]gres.Registration{"n1": {Count: 8, Sockets: 1}, "n2": {Count: 4}, "n4": {Count: 8, Sockets: 2}}, "gpu lines: 1 nodes agree, 1 differ, 2 not judged (n3: it has no report)"},
+		"a word of Gres=":        {listed, map[string]*Node{"n1": node(gres.ReadCounts("gpu:8x"))}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: a word of Gres= is not known)"},
+		"no gres.conf":           {"", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: there is no gres.conf here)"},
+		"a file that is refused": {"Name=gpu File=/dev/nvidia[0-7] Foo=1\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 1 differ, 0 not judged"},
+		"no lines":               {"nothing\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: gres.conf was not read)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, KnownNodes: slices.Sorted(maps.Keys(tt.nodes)), Found: tt.found, GRES: true}
+			var files []File
+			if tt.gres != "" {
+				files = []File{{Name: "gres.conf", Data: []byte(tt.gres)}}
+			}
+			found, got := Judge(files, o)
+			if got.String() != tt.want {
+				t.Errorf("%s, want %s\n%v", got, tt.want, found)
+			}
+			if unknown := topology.Has(found, topology.Unknown); got.NotJudged > 0 && !unknown && !topology.Has(found, topology.Fatal) {
+				t.Errorf("%s, and no finding says so: %v", got, found)
 			}
 		})
 	}

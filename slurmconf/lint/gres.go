@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
@@ -34,6 +35,7 @@ type gresLine struct {
 	// odd says that slurmd does not start with the line, or may read it otherwise than it looks: what it
 	// gives a node is not judged.
 	odd bool
+	bad bool // slurmd does not start with the line
 }
 
 // givesGPUs reports whether a line lists GPUs, or has slurmd detect them.
@@ -60,6 +62,7 @@ func (l *linter) lintGres(f File) {
 	byLine := map[int][]topology.Finding{}
 	for _, f := range found {
 		if f.Reason == syntax.ReasonUnknownKey { // slurmd refuses the whole file
+			l.judge(l.KnownNodes, topology.Fatal, "")
 			l.All = append(l.All, f)
 		} else {
 			byLine[f.Line] = append(byLine[f.Line], f)
@@ -106,6 +109,7 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 			f.Severity = topology.Warning
 		}
 		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
+		l.bad = l.bad || f.Severity == topology.Fatal
 		g.All = append(g.All, f)
 	}
 	g.lintAutoDetect(&l)
@@ -134,6 +138,7 @@ func (g *gresFile) report(l *gresLine, reason, remedy, format string, args ...an
 		g.Warn(l.Number, reason, remedy, format, args...)
 		return
 	}
+	l.bad = true
 	g.Fatal(l.Number, reason, remedy, format, args...)
 }
 
@@ -180,7 +185,7 @@ func (g *gresFile) lintAutoDetect(l *gresLine) {
 	case l.AutoDetect == "":
 	case way == "":
 		g.Warn(l.Number, reasonAutoDetect, "want nvidia, nvml or off", "AutoDetect=%s is not known to Slurm, which ignores it", hostlist.Shorten(l.AutoDetect))
-	case way == gres.AutoDetectFull && !g.Release.AutoDetectFull():
+	case way == gres.AutoDetectFull && !g.Release.Does(slurmconf.AutoDetectFull):
 		g.Warn(l.Number, reasonAutoDetect, "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
 		l.AutoDetect = ignoredWay
 	case !gres.IsWay(way):

@@ -78,7 +78,12 @@ func (g *gresFile) groups() []*nodeGroup {
 
 // lintNodes judges what all lines together give each node of a group.
 func (g *gresFile) lintNodes(a *nodeGroup) {
+	g.judge(a.names, topology.OK, "")
+	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.bad }) {
+		g.judge(a.names, topology.Fatal, "")
+	}
 	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.odd }) {
+		g.judge(a.names, topology.Unknown, "one of its lines is not judged")
 		return
 	}
 	var lines, gpus []gres.Line
@@ -121,11 +126,12 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 	case a.conf == nil:
 	case !detects:
 		g.lintConf(a, gpus)
-	case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
-		g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
-	case way == gres.AutoDetectNvidia:
-		g.lintFound(a, line)
-		if a.conf.Cloud {
+	default:
+		g.lintFound(a, line, way)
+		switch {
+		case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
+			g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
+		case way == gres.AutoDetectNvidia && a.conf.Cloud:
 			g.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 		}
 	}
@@ -152,6 +158,7 @@ const toSlurm = "check it with Slurm itself"
 
 // once adds a finding about nodes unless one of its line and reason is there.
 func (g *gresFile) once(severity topology.Severity, a *nodeGroup, line int, reason, remedy, message string) {
+	g.judge(a.names, severity, message)
 	if g.said[saying{severity, line, reason}] {
 		return
 	}

@@ -117,8 +117,14 @@ const (
 // means that slurmctld would drain nodes, if Options.Nodes say what slurm.conf has. Findings
 // stand in the order of files and lines.
 func Lint(files []File, o Options) []topology.Finding {
+	findings, _ := Judge(files, o)
+	return findings
+}
+
+// Judge returns what Lint finds, and counts the nodes whose GPUs agree.
+func Judge(files []File, o Options) ([]topology.Finding, GPULines) {
 	l := newLinter(o)
-	l.yaml = l.Release.YAML() && slices.ContainsFunc(files, isYAML)
+	l.yaml = l.Release.Does(slurmconf.TopologyYAML) && slices.ContainsFunc(files, isYAML)
 	findings := append(l.lintWords(), l.lintPlugin()...)
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)
@@ -130,7 +136,11 @@ func Lint(files []File, o Options) []topology.Finding {
 	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
 	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
-	return append(findings, lintRank(&l.Options, l.topologies)...)
+	findings = append(findings, lintRank(&l.Options, l.topologies)...)
+	if !l.GRES && !slices.ContainsFunc(files, isGres) { // nobody asks
+		return findings, GPULines{}
+	}
+	return findings, l.gpuLines()
 }
 
 // lintPlugin notes what the release reads topology.conf as, and names a TopologyPlugin that
@@ -220,10 +230,12 @@ type linter struct {
 	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
 	// gpus, because of GresTypes.
 	gpus, unread bool
+	// verdicts are by node of slurm.conf.
+	verdicts map[string]verdict
 }
 
 func newLinter(o Options) *linter {
-	l := &linter{Options: o, members: map[*slurmconf.Section]*membership{}}
+	l := &linter{Options: o, members: map[*slurmconf.Section]*membership{}, verdicts: map[string]verdict{}}
 	if l.Release == 0 {
 		l.Release = slurmconf.Latest
 	}

@@ -55,7 +55,7 @@ const reasonUnknownTopology = "UnknownTopology"
 func (l *linter) lintTopologyOf(p *Partition, given bool) {
 	switch {
 	case p.Topology == "":
-	case !l.Release.YAML():
+	case !l.Release.Does(slurmconf.TopologyYAML):
 		l.Fatal(p.Line, reasonUnknownTopology, "take it out", "Slurm %s does not know Topology= of PartitionName, and does not start", l.Release)
 	case l.sectionOf(p) != nil:
 	case given && len(l.topologies) > 0 && !l.yaml:

@@ -30,7 +30,7 @@ func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []topology.F
 		return nil
 	}
 	first := o.NodeTopologies[0]
-	if !o.Release.DynamicTopology() {
+	if !o.Release.Does(slurmconf.DynamicTopology) {
 		return []topology.Finding{{Subject: first.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
 			Message: fmt.Sprintf("Slurm %s does not know Topology= of NodeName, and does not start", o.Release), Remedy: "take it out; the topology file says where nodes are"}}
 	}

@@ -61,7 +61,7 @@ func TestRealNodePlaces(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
 		values := nodePlaces
-		if !release.DynamicTopology() {
+		if !release.Does(slurmconf.DynamicTopology) {
 			values = values[:3]
 		}
 		judged, fatal := 0, 0
@@ -74,7 +74,7 @@ func TestRealNodePlaces(t *testing.T) {
 		blocks := realConfig{plugin: lint.PluginBlock, files: map[string]string{"topology.conf": "BlockName=b1 Nodes=n[001-016]\nBlockSizes=16\n"}}
 		tree := realConfig{plugin: lint.PluginTree, files: map[string]string{"topology.conf": "SwitchName=s1 Nodes=n[001-016]\n"}}
 		yaml := blocks
-		if release.YAML() {
+		if release.Does(slurmconf.TopologyYAML) {
 			yaml.files = map[string]string{"topology.yaml": placesYAML}
 		}
 		for _, v := range values {
@@ -86,7 +86,7 @@ func TestRealNodePlaces(t *testing.T) {
 		for _, v := range []string{"default:s1", "default:s9", "default:s1:s9", "default"} {
 			judge(tree.with(v))
 		}
-		if release.DynamicTopology() {
+		if release.Does(slurmconf.DynamicTopology) {
 			for _, pair := range twoPlaces {
 				judge(yaml.with(pair[0], pair[1]))
 			}

@@ -42,7 +42,7 @@ func TestRealShown(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
 		for _, c := range shownCases() {
-			if c.placeholder && !release.ShortBlocks() {
+			if c.placeholder && !release.Does(slurmconf.EmptyUnits) {
 				continue
 			}
 			plugin := lint.PluginBlock
@@ -54,7 +54,7 @@ func TestRealShown(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.shown(c.name+" conf", c.topology, realConfig{plugin: plugin, files: map[string]string{"topology.conf": string(conf)}})
-			if !release.YAML() {
+			if !release.Does(slurmconf.TopologyYAML) {
 				continue
 			}
 			yaml, err := slurmconf.RenderYAML([]topology.Topology{c.topology, {Name: "flat", Kind: "flat"}}, "")
@@ -114,7 +114,7 @@ func TestRealSizes(t *testing.T) {
 		s := startSlurm(t, release)
 		for _, c := range cases {
 			s.sizes(c, false)
-			if release.ShortBlocks() {
+			if release.Does(slurmconf.EmptyUnits) {
 				s.sizes(c, true)
 			}
 		}
@@ -145,7 +145,7 @@ func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
 	formats := map[string]func([]topology.Topology) ([]byte, error){
 		"topology.conf": func(t []topology.Topology) ([]byte, error) { return slurmconf.RenderConf(t[1], "") },
 	}
-	if s.release.YAML() {
+	if s.release.Does(slurmconf.TopologyYAML) {
 		formats["topology.yaml"] = func(t []topology.Topology) ([]byte, error) { return slurmconf.RenderYAML(t, "") }
 	}
 	for name, render := range formats {
@@ -178,7 +178,7 @@ func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
 // TestRealSkeletons loads skeletons of topologies with nodes.
 func TestRealSkeletons(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		if !release.YAML() {
+		if !release.Does(slurmconf.TopologyYAML) {
 			return
 		}
 		s := startSlurm(t, release)

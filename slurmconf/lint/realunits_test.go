@@ -36,10 +36,10 @@ func TestRealEmptyUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if release.YAML() {
+		if release.Does(slurmconf.TopologyYAML) {
 			cases = append(cases, topologyCase{name: "yaml", plugin: lint.PluginBlock, yaml: string(yaml), noConf: true})
 		}
-		if fatal := compare(t, release, cases); release.TreeSkeleton() != (fatal == 0) {
+		if fatal := compare(t, release, cases); release.Does(slurmconf.EmptyUnits) != (fatal == 0) {
 			t.Errorf("Slurm %s: %d of %d are fatal", release, fatal, len(cases))
 		}
 	})

@@ -13,12 +13,19 @@ import (
 func (l *linter) lintSection(s *slurmconf.Section) {
 	switch s.Kind {
 	case topology.KindBlock, topology.KindTree:
-		m := &membership{owner: make([]int32, len(l.known))}
+		m := &membership{what: "block", owner: make([]int32, len(l.known))}
 		l.members[s] = m
-		if s.Kind == topology.KindBlock {
+		if s.Kind == topology.KindTree {
+			m.what = "switch"
+		}
+		if len(s.Units) == 0 {
+			l.noUnits(s, m.what)
+			return
+		}
+		if index := l.lintUnits(s, m.what); s.Kind == topology.KindBlock {
 			l.lintBlocks(s, m)
 		} else {
-			l.lintTree(s, m)
+			l.lintTree(s, m, index)
 		}
 	case topology.KindFlat, "": // its reader says what is wrong
 	default:
@@ -32,7 +39,7 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 // noUnits judges a topology without any block or switch.
 func (l *linter) noUnits(s *slurmconf.Section, what string) {
 	const remedy = "write the blocks or switches, or keep the old file"
-	if l.Release.EmptyTopology() && !s.YAML {
+	if !l.Release.Does(slurmconf.RefusesEmptyConf) && !s.YAML {
 		l.Warn(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}
@@ -58,12 +65,15 @@ func (l *linter) lintName(what, name string, line int) {
 	}
 }
 
-// lintDuplicates reports names that are given twice: no release starts with them.
-// It returns the index of each name's first unit.
-func (l *linter) lintDuplicates(s *slurmconf.Section, what string) map[string]int {
+// lintUnits judges what blocks and switches have in common: names that are given twice, with which no release
+// starts, and units without nodes. It returns the index of each name's first unit.
+func (l *linter) lintUnits(s *slurmconf.Section, what string) map[string]int {
 	index := make(map[string]int, len(s.Units))
 	for i := range s.Units {
 		u := &s.Units[i]
+		if !u.HasNodes && !u.HasChildren && !l.Release.Does(slurmconf.EmptyUnits) {
+			l.Fatal(u.Line, "Placeholder", "give it nodes, or take it out; Slurm 25.05 and newer start with it", "%s %s has no nodes, and Slurm %s does not start with it", what, u.Name, l.Release)
+		}
 		if first, ok := index[u.Name]; ok {
 			l.Fatal(u.Line, "DuplicateName", "rename one, or join their nodes", "%s %q was already given in line %d", what, u.Name, s.Units[first].Line)
 			continue
@@ -76,6 +86,7 @@ func (l *linter) lintDuplicates(s *slurmconf.Section, what string) map[string]in
 
 // membership is which nodes a topology has.
 type membership struct {
+	what   string  // the topology's units: block or switch
 	owner  []int32 // by node number: 1 + index of the unit that has the node
 	partly bool    // some nodes of units are not judged
 }
@@ -85,8 +96,8 @@ func (m *membership) has(n int32) bool { return int(n) < len(m.owner) && m.owner
 
 // lintUnit reports what is wrong with a unit's nodes, and counts them. judged is false
 // if nobody looked into the list.
-func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int, what string) (count int, judged bool) {
-	u := &s.Units[i]
+func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int) (count int, judged bool) {
+	u, what := &s.Units[i], m.what
 	mark, other := int32(i+1), int32(0)
 	var unknown, shared []string
 	err := hostlist.Walk(u.Nodes, func(name []byte) {

@@ -127,7 +127,7 @@ func (l *hookLinter) lintChannels(plugin Setting) {
 // or is reconfigured, so nodes that register later gain nothing.
 func lintRank(o *Options, topologies []slurmconf.Section) []topology.Finding {
 	at := slices.IndexFunc(topologies, func(s slurmconf.Section) bool { return s.Default })
-	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != topology.KindBlock || !o.Release.BlockAsNodeRank() {
+	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != topology.KindBlock || !o.Release.TakesWord("topologyparam", "blockasnoderank") {
 		return nil
 	}
 	named := slices.ContainsFunc(topologies[at].Units, func(u slurmconf.Unit) bool { return u.Nodes != "" })
@@ -136,7 +136,7 @@ func lintRank(o *Options, topologies []slurmconf.Section) []topology.Finding {
 	}
 	message := "a job's nodes and ranks stand in the order of the nodes' names, which need not be that of the blocks"
 	remedy := "add BlockAsNodeRank, so that neighbouring ranks are in one block"
-	if o.Release.RanksFollowBlocks() && !strings.Contains(strings.ToUpper(o.Settings["selecttypeparameters"].Value), "CR_NO_DIST_TOPO_BLOCK") {
+	if o.Release.Does(slurmconf.RanksFollowBlocks) && !strings.Contains(strings.ToUpper(o.Settings["selecttypeparameters"].Value), "CR_NO_DIST_TOPO_BLOCK") {
 		message = "srun's ranks follow the blocks, but SLURM_JOB_NODELIST and SLURM_NODEID follow the nodes' names: a program that takes SLURM_NODEID for its rank has another order"
 		remedy = "add BlockAsNodeRank, so that both have one order"
 	}

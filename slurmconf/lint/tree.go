@@ -26,13 +26,8 @@ const (
 	nodesOfEmptyLeaf = 4
 )
 
-// lintTree applies the rules of topology/tree.
-func (l *linter) lintTree(s *slurmconf.Section, m *membership) {
-	if len(s.Units) == 0 {
-		l.noUnits(s, "switch")
-		return
-	}
-	index := l.lintDuplicates(s, "switch")
+// lintTree applies the rules of topology/tree. index has the first switch of each name.
+func (l *linter) lintTree(s *slurmconf.Section, m *membership, index map[string]int) {
 	parents := make([]int, len(s.Units))
 	children := make([][]int, len(s.Units))
 	nodes := 0 // below the switches; an empty leaf counts as one
@@ -45,15 +40,13 @@ func (l *linter) lintTree(s *slurmconf.Section, m *membership) {
 		case u.HasNodes && u.HasChildren:
 			l.Fatal(u.Line, "NodesAndChildren", "leave one of them", "switch %s has nodes and switches", u.Name)
 		case u.HasNodes:
-			count, judged := l.lintUnit(m, s, i, "switch")
+			count, judged := l.lintUnit(m, s, i)
 			counts[i] = count
 			if nodes += max(count, 1); !judged {
 				nodes += len(s.Units) // whoever they are
 			}
 		case u.HasChildren:
 			children[i] = l.lintChildren(s, i, index, parents)
-		case !l.Release.TreeSkeleton():
-			l.Fatal(u.Line, "Placeholder", "give it nodes or switches, or take it out", "switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.Name, l.Release)
 		default:
 			nodes += nodesOfEmptyLeaf
 		}

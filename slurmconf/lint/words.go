@@ -27,9 +27,6 @@ var pluginWords = map[string][]string{
 // prologFlags are the words of PrologFlags in lower case: allocFlags, and those that do not imply Alloc.
 var prologFlags = append([]string{"serial"}, allocFlags...)
 
-// topologyParams are the words of TopologyParam that all releases know, in lower case.
-var topologyParams = []string{"dragonfly", "routepart", "routetree", "switchasnoderank", "topomaxsizeunroll", "topooptional"}
-
 // lintWords names the words of slurm.conf with which slurmctld does not start: keys of lines NodeName and
 // PartitionName, keys about topologies and GRES, and values of SelectType, SwitchType and PrologFlags.
 // Other settings are not judged.
@@ -91,7 +88,7 @@ func (l *linter) lintFlags() {
 	l.File = s.File
 	for _, word := range words(s) {
 		name, _, _ := strings.Cut(word, "=")
-		if !slices.Contains(topologyParams, name) && (name != "blockasnoderank" || !l.Release.BlockAsNodeRank()) {
+		if !l.Release.TakesWord("topologyparam", name) {
 			l.Warn(s.Line, slurmconf.ReasonWrongType, "correct the word, or take it out", "TopologyParam of Slurm %s has no word %q: Slurm ignores it", l.Release, hostlist.Shorten(word))
 		}
 	}

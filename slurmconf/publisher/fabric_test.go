@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
@@ -96,8 +97,7 @@ func TestFabricFaultsWithoutConditions(t *testing.T) {
 	store := newMemory(racks(t, simulated.Fault{Node: "gb200-005", Fabric: "completed", Status: "ERROR_UNKNOWN"}))
 	prepare := func(p *Publisher) {
 		p.options.Conditions, p.metrics = nil, NewMetrics(reg)
-		p.metrics.segments.Watch(store, p.jobs)
-		p.metrics.occupancy.Watch(p.jobs)
+		p.metrics.occupancy.Watch(p.jobs, store)
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
@@ -116,10 +116,10 @@ func TestDomainImplausible(t *testing.T) {
 	clique := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1}, CliqueID: 1}
 	snap := withGPUs(hgxSite(t, 0), func(_ string, g *topology.GPU) { g.Product, g.Fabric = "NVIDIA H100 80GB HBM3", clique })
 	for _, tt := range []struct {
-		bounds fabric.Bounds
+		bounds publication.Pairs[int]
 		blocks int
 		reason string
-	}{{fabric.Bounds{}, 0, topology.ReasonDomainImplausible}, {fabric.Bounds{"H100": 256}, 1, "FabricHealthy"}} {
+	}{{nil, 0, topology.ReasonDomainImplausible}, {publication.Pairs[int]{"H100": 256}, 1, "FabricHealthy"}} {
 		store := newMemory(snap)
 		inBubble(t, store, complete(t, Publication{MaxDomainGPUs: tt.bounds}), func() {
 			store.pass(time.Hour)
@@ -223,8 +223,7 @@ func TestNoFabricManager(t *testing.T) {
 	store := newMemory(snap)
 	prepare := func(p *Publisher) {
 		p.metrics = NewMetrics(reg)
-		p.metrics.segments.Watch(store, p.jobs)
-		p.metrics.occupancy.Watch(p.jobs)
+		p.metrics.occupancy.Watch(p.jobs, store)
 	}
 	is := func(when, condition string, late bool, want map[string]float64) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -34,8 +35,8 @@ type gathered struct {
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
 	// later, because settings were changed.
 	gone, lost leavers
-	// recent are the nodes that moved in the last hour, and running is what Slurm has said of jobs.
-	recent  map[string]bool
+	// recent says how often nodes moved in the last hour, and running is what Slurm has said of jobs.
+	recent  map[string]int
 	running running
 	// missing are nodes that are gone and stay for a while. missingSince says by name since when, if that is
 	// for long enough to be stored.
@@ -73,7 +74,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(seen.missing, snap, mem.doc.Leaving)}
 	g.addLeaving()
 	var unused, late time.Time
-	if a.pub.Release.DynamicTopology() {
+	if a.pub.Release.Does(slurmconf.DynamicTopology) {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(&g), a.pub.LoadTimeout.Duration, now)
 	}
 	g.recent, _ = mem.doc.Recent(now)

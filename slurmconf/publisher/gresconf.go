@@ -77,27 +77,29 @@ type annotatedLines struct {
 
 // choose chooses how nodes detect their GPUs, and which nodes list them.
 func (l *annotatedLines) choose() {
-	o := &l.options
 	l.listed = map[string][]gres.Line{}
-	switch o.AutoDetect {
-	case gres.AutoDetectOff:
+	l.way, l.undetected = l.options.Detection(l.Facts)
+	switch l.options.AutoDetect {
 	case "":
-		if !l.prev.lists() {
-			l.way, l.undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
+		if l.prev.lists() {
+			l.way, l.undetected = "", nil
 		}
 	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it; for before, see forAll
-		if len(l.byNode) == len(l.Plan.Nodes) && len(l.before) == 0 {
-			l.way = o.AutoDetect
+		if len(l.byNode) < len(l.Plan.Nodes) || len(l.before) > 0 {
+			l.way = ""
 		}
-	default:
-		l.way = o.AutoDetect
 	}
 	for node, lines := range l.byNode {
-		detects := lines[0].AutoDetect != "" && lines[0].AutoDetect == l.way
-		if !detects && (l.way == "" || o.AutoDetect != "" || l.undetected[node] != "") {
+		if l.lists(lines, l.undetected[node]) {
 			l.listed[node] = lines
 		}
 	}
+}
+
+// lists reports whether the file lists a node's own lines beside the way in which the others detect their GPUs.
+func (l *annotatedLines) lists(lines []gres.Line, undetected string) bool {
+	detects := lines[0].AutoDetect != "" && lines[0].AutoDetect == l.way
+	return !detects && (l.way == "" || l.options.AutoDetect != "" || undetected != "")
 }
 
 // reports reports whether a node has a report. Without one it is not known whether slurmd finds its GPUs.
@@ -120,7 +122,7 @@ func (l *annotatedLines) forAll() bool {
 			return false // a node without GPUs or with a part of them, or one that the publication does not take
 		}
 	}
-	return gres.ForAll(l.listed) != nil
+	return gres.Alike(l.listed) != nil
 }
 
 // keepListed keeps the published lines of a name until a report says otherwise: the lines of a node without
@@ -169,9 +171,9 @@ func (l *annotatedLines) listAhead() {
 	}
 	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
 	expected := gres.ByNode(lines, nil)
-	undetected := l.options.Undetected(l.Expected)
+	_, undetected := l.options.Detection(l.Expected)
 	for name, own := range expected {
-		if l.byNode[name] == nil && (l.way == "" || undetected[name] != "") {
+		if l.byNode[name] == nil && l.lists(own, undetected[name]) {
 			l.listed[name] = own
 		}
 	}

@@ -177,13 +177,13 @@ func (c *change) remember(doc *plandoc.Document, approved bool, now time.Time) {
 
 // together counts the nodes that change now or changed before, within the window. If none
 // changes now, none counts.
-func together(now []string, before map[string]bool) (n int, and string) {
+func together(now []string, before map[string]int) (n int, and string) {
 	if len(now) == 0 {
 		return 0, ""
 	}
 	n = len(now)
 	for _, node := range now {
-		if before[node] {
+		if before[node] > 0 {
 			n--
 		}
 	}

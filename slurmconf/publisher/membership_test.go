@@ -370,6 +370,7 @@ func TestGresByNodeSets(t *testing.T) {
 			detect + "NodeName=a[0,2-63] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
 		{"a Node has neither labels nor a report yet", map[string]int{"a": 5, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels = nil }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"a DaemonSet's next node", map[string]int{"a": 4, "cpu": 1}, true, daemonSet, Gres{AutoDetect: "off"}, nil, "NodeName=node-a[0-3] " + devices + "\n"},
+		{"a DaemonSet's next node detects its GPUs as all do", map[string]int{"a": 4}, true, daemonSet, Gres{AutoDetect: "nvidia"}, nil, detect},
 		{"one kind, and a DaemonSet's next node", map[string]int{"a": 4}, true, daemonSet, Gres{}, nil, detect + "NodeName=node-a[0-3] " + devices + " AutoDetect=off\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -358,7 +357,7 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 			pubs[i].SettleTime = atOnce
 		}
 		if pubs[i].MaxDomainGPUs == nil {
-			pubs[i].MaxDomainGPUs = fabric.Bounds{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
+			pubs[i].MaxDomainGPUs = publication.Pairs[int]{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
 		}
 	}
 	out, err := publication.Compile(pubs, kube.ParseSelector)

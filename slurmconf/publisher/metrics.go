@@ -11,7 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the publisher's series.
@@ -27,7 +26,6 @@ type Metrics struct {
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
-	segments  *occupancy.Segments
 	occupancy *occupancy.Series
 }
 
@@ -52,7 +50,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:    nodestatus.NewMetrics(reg),
 		loaded:    loaded.NewMetrics(reg),
-		segments:  occupancy.NewSegments(reg),
 		occupancy: occupancy.NewSeries(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
@@ -75,7 +72,7 @@ func (l *loop) judgeJobs(doc *plandoc.Document) {
 }
 
 // observe counts what was made, and logs problems when they change.
-func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot, inSlurm []topology.Finding) {
+func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
 	if made.Plan == nil {
 		return
 	}
@@ -83,7 +80,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
-	all := slices.Concat(made.Stored.Problems, snap.Problems, inSlurm)
+	all := slices.Concat(made.Stored.Problems, snap.Problems, l.watch.Problems())
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}
@@ -102,6 +99,6 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for i := range made.Judged {
 		gpus[made.Judged[i].Name] = made.Judged[i].Devices()
 	}
-	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
+	l.metrics.occupancy.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

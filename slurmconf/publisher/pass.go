@@ -38,7 +38,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
-	placed := l.settle.place(in, mem.doc.Times(now), l.Touched, now)
+	placed := l.settle.place(in, l.Touched, now)
 	unapproved := finish(l.pub, in, placed, l.room(mem))
 	// Follow the decision that people approve.
 	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
@@ -47,8 +47,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
 		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
-	said := l.watch.Problems()
-	l.observe(ctx, made, snap, said)
+	defer func() { l.observe(ctx, made, snap) }() // when the last answer of Slurm is judged
 
 	// Decide what to do with the files, and do it.
 	act, err := l.decide(snap, mem, in, placed, kept, now)
@@ -70,13 +69,10 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, err
 	}
 	// Annotate and label the Nodes as the files say, as far as Slurm has loaded the files.
-	known := loaded.Known{Unjudged: true, Problems: said}
+	known := loaded.Known{Unjudged: true}
 	var notes marked
 	if wrote.specs != nil {
 		known = l.lastKnown(wrote, in, made, now)
-	}
-	if !slices.Equal(said, known.Problems) {
-		l.observe(ctx, made, snap, known.Problems)
 	}
 	if !known.Unjudged {
 		notes, err = l.marks.write(ctx, wrote, in, known.View, now)

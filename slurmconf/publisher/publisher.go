@@ -101,8 +101,7 @@ type Options struct {
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
 	jobs := occupancy.New(o.Slurm)
-	metrics.segments.Watch(store, jobs)
-	metrics.occupancy.Watch(jobs)
+	metrics.occupancy.Watch(jobs, store)
 	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs, heard: make(chan struct{}, 1)}
 }
 
@@ -127,7 +126,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Clear()
-	defer p.metrics.segments.Clear()
+	defer p.metrics.occupancy.Clear()
 	p.jobs.Follow()
 	defer p.jobs.Forget()
 	p.log.Info("publishing", "publications", len(p.clusters))

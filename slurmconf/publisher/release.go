@@ -35,12 +35,12 @@ func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Fin
 // tooOldForBlocks says why no files with blocks are published for the release, or returns "". A release that
 // starts with no block below the base block size would not start again once a block has lost a node.
 func tooOldForBlocks(p *publication.Cluster, topologies []topology.Topology) string {
-	if p.Release.ShortBlocks() || !slices.ContainsFunc(topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock }) {
+	if p.Release.Does(slurmconf.EmptyUnits) || !slices.ContainsFunc(topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock }) {
 		return ""
 	}
 	remedy := "upgrade Slurm"
 	switch {
-	case p.Seen.ShortBlocks():
+	case p.Seen.Does(slurmconf.EmptyUnits):
 		remedy = "take slurmVersion out of the configuration, because a newer Slurm runs"
 	case p.SlurmVersion != "":
 		remedy += " and take slurmVersion out of the configuration"

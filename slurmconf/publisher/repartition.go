@@ -34,7 +34,7 @@ func whyLook(p *publication.Cluster, in *gathered, r *placement.Repartition, all
 		return fmt.Sprintf("nobody knows the present NVLink domain of %s in these blocks", hostlist.Compress(r.Unknown)), false
 	}
 	own := r.Moves()
-	if twice := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
+	if twice := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return in.recent[n] == 0 }); len(twice) > 0 { // the partition may flap
 		return hostlist.Compress(twice) + " moved in the last hour already", false
 	}
 	if len(own) == 0 { // no node gets another place

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -68,7 +67,7 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 // nodes, and get no seed.
 func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published, elsewhere map[string]bool) (set *plandoc.Published, why string, err error) {
 	old := published.Own()
-	if !p.Release.DynamicTopology() {
+	if !p.Release.Does(slurmconf.DynamicTopology) {
 		return nil, "Slurm " + p.Release.String() + " takes no block without nodes", nil
 	}
 	if len(old) > 0 && published.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
@@ -108,7 +107,10 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 	}
 	plan := namedPods(p, snap)
 	if len(plan.Gres) == 0 && plan.Detect == "" && !plan.AllNodes {
-		plan.Devices = seedLines(p, facts)
+		// Pods have not said the names yet. slurmctld would drain a node that registers without its GPUs, until
+		// somebody resumes the node.
+		o := p.GresOptions()
+		plan.Devices = o.ForAll(facts)
 	}
 	plan.Format, plan.Topologies = p.FileFormat(), []topology.Topology{t}
 	return plan.Files()
@@ -140,28 +142,4 @@ func namedPods(p *publication.Cluster, snap *inputs.Snapshot) (plan plandoc.Plan
 		linesByAnnotation(&plan, p, &gathered{Inputs: in})
 	}
 	return plan
-}
-
-// seedLines returns lines of gres.conf without NodeName, because pods have not said the names yet: what
-// lets each slurmd detect its GPUs. If slurmd can't find them as the reports show them, the lines list
-// them, if all nodes with GPUs have the same. Then slurmd of a node without GPUs does not start until the
-// first plan is published. Otherwise slurmctld would drain the nodes with GPUs, until somebody resumes them.
-func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
-	o := p.GresOptions()
-	if len(o.LeaveOut) > 0 { // lines for all nodes would give slurmd what one node leaves out
-		return nil
-	}
-	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
-	lines, _ := gres.FromFacts(withGPUs, nil, o)
-	if o.AutoDetect == gres.AutoDetectOff || o.AutoDetect == "" && len(o.Undetected(withGPUs)) > 0 {
-		byNode := gres.ByNode(lines, nil)
-		if same := gres.ForAll(byNode); same != nil {
-			return same
-		}
-	}
-	allMIG := len(withGPUs) > 0 && !slices.ContainsFunc(withGPUs, func(f topology.Facts) bool { return !f.HasMIG() })
-	if o.AutoDetect == gres.AutoDetectOff || allMIG && o.AutoDetect == "" { // AutoDetect=nvidia finds no MIG instances
-		return nil
-	}
-	return []gres.Line{{AutoDetect: cmp.Or(o.AutoDetect, gres.AutoDetectNvidia)}}
 }

@@ -43,9 +43,9 @@ type settle struct {
 }
 
 // place makes the plan. A published node that the plan would move stays until its facts have said so
-// for Times.Confirm, and twice as long for each time that it moved in the last hour, which times
-// counts. New facts count as unchanged since touched, the last change to anything.
-func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time) placed {
+// for Times.Confirm, and twice as long for each time that it moved in the last hour. New facts count as
+// unchanged since touched, the last change to anything.
+func (m *settle) place(g *gathered, touched, now time.Time) placed {
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
@@ -53,7 +53,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	}
 	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
-		return since[i].Add(pub.Times.Confirm << min(times[g.Facts[i].SlurmName], maxDamped))
+		return since[i].Add(pub.Times.Confirm << min(g.recent[g.Facts[i].SlurmName], maxDamped))
 	}
 	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool)}
 	for i := range g.Facts {

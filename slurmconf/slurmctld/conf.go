@@ -1,7 +1,6 @@
 package slurmctld
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +50,7 @@ func ParseConf(name string, data []byte, include syntax.Include) (*Conf, error) 
 		bad.File, bad.Line = in.At(name, bad.Line)
 		return nil, bad
 	}
-	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}, Words: map[string]map[string]lint.Setting{"nodename": {}, "partitionname": {}}}, nodeDefault: map[string]string{}, partitionDefault: map[string]string{}}
+	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}, Words: map[string]map[string]lint.Setting{"nodename": {}, "partitionname": {}}}, nodeDefault: syntax.Defaults{}, partitionDefault: syntax.Defaults{}}
 	for i := range lines {
 		l := &lines[i]
 		var file string
@@ -78,10 +77,8 @@ func (c *Conf) Options(release slurmconf.Release) lint.Options {
 
 // confReader reads the lines of a slurm.conf in the order in which Slurm does.
 type confReader struct {
-	conf *Conf
-	// nodeDefault and partitionDefault are the values of the lines NodeName=DEFAULT and
-	// PartitionName=DEFAULT, by key in lower case.
-	nodeDefault, partitionDefault map[string]string
+	conf                          *Conf
+	nodeDefault, partitionDefault syntax.Defaults
 }
 
 // line takes what Conf needs from one line. It ignores the rest, which Slurm judges.
@@ -114,32 +111,22 @@ func (r *confReader) line(file string, l *syntax.Line) error {
 	return nil
 }
 
-// partition notes which nodes and which topology a partition has. It keeps the values of
-// PartitionName=DEFAULT for the lines that follow.
+// partition notes which nodes and which topology a partition has.
 func (r *confReader) partition(file string, l *syntax.Line) {
-	values := maps.Clone(r.partitionDefault)
-	for _, a := range l.Attrs {
-		values[strings.ToLower(a.Key)] = a.Value
-	}
-	if strings.EqualFold(l.Value, "DEFAULT") {
-		r.partitionDefault = values
+	values := r.partitionDefault.Values(l)
+	if values == nil {
 		return
 	}
 	r.conf.Partitions = append(r.conf.Partitions, lint.Partition{Name: l.Value, Nodes: values["nodes"], Topology: values["topology"], File: file, Line: l.Number})
 }
 
-// nodes adds the nodes of a line. It keeps the values of NodeName=DEFAULT for the
-// lines that follow.
+// nodes adds the nodes of a line.
 func (r *confReader) nodes(file string, l *syntax.Line) error {
-	values := make(map[string]string, len(l.Attrs))
-	for _, a := range l.Attrs {
-		values[strings.ToLower(a.Key)] = a.Value
-	}
-	if strings.EqualFold(l.Value, "DEFAULT") {
-		maps.Copy(r.nodeDefault, values)
+	values := r.nodeDefault.Values(l)
+	if values == nil {
 		return nil
 	}
-	node, err := confNode(values, r.nodeDefault)
+	node, err := confNode(values)
 	if err != nil {
 		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
 	}
@@ -154,14 +141,10 @@ func (r *confReader) nodes(file string, l *syntax.Line) error {
 		}
 		r.conf.Nodes[n] = node
 	}
-	if strings.EqualFold(cmp.Or(values["state"], r.nodeDefault["state"]), "FUTURE") {
+	if strings.EqualFold(values["state"], "FUTURE") {
 		r.conf.Future = append(r.conf.Future, names...)
 	}
-	place, ok := values["topology"]
-	if !ok {
-		place, ok = r.nodeDefault["topology"]
-	}
-	if ok {
+	if place, ok := values["topology"]; ok {
 		r.conf.NodeTopologies = append(r.conf.NodeTopologies, lint.NodeTopology{Nodes: names, Value: place, File: file, Line: l.Number})
 	}
 	return nil

@@ -12,15 +12,13 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
 
-// confNode reads the values of a line NodeName and the defaults before it, both by
-// key in lower case.
-func confNode(values, defaults map[string]string) (*lint.Node, error) {
-	get := func(key string) string { return cmp.Or(values[key], defaults[key]) }
+// confNode reads the values of a line NodeName, by key in lower case.
+func confNode(values map[string]string) (*lint.Node, error) {
 	n := &lint.Node{}
 	var err error
 	number := func(keys ...string) int {
 		for _, key := range keys {
-			text := get(key)
+			text := values[key]
 			if text == "" {
 				continue
 			}
@@ -37,17 +35,13 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 	}
 	cpus, boards := number("cpus", "procs"), max(1, number("boards"))
 	sockets, perBoard := number("sockets"), number("socketsperboard")
-	n.Cloud = strings.Contains(strings.ToUpper(get("state")), "CLOUD")
+	n.Cloud = strings.Contains(strings.ToUpper(values["state"]), "CLOUD")
 	n.CoresPerSocket, n.ThreadsPerCore = max(1, number("corespersocket")), max(1, number("threadspercore"))
 	if err != nil {
 		return nil, err
 	}
 	n.Sockets = totalSockets(cpus, boards, sockets, perBoard, n.CoresPerSocket*n.ThreadsPerCore)
-	counted, ok := values["gres"]
-	if !ok { // one that is empty takes the default away
-		counted = defaults["gres"]
-	}
-	n.Gres = gres.ReadCounts(counted)
+	n.Gres = gres.ReadCounts(values["gres"]) // one that is empty takes the default away
 	return n, nil
 }
 

@@ -60,7 +60,7 @@ cat >/run/quoin/inventory.json <<'END'
  {"gresIndex": 0, "device": "/dev/nvidia7", "exporterID": "7", "uuid": "GPU-57a46e00-0000-0000-0000-000000000007"}]}
 END
 echo '{"apiVersion": "quoin.dev/v1alpha1", "kind": "Gate", "node": "n1", "ready": true, "reason": "Strange"}' >/run/quoin/gate.json
-echo '{"apiVersion": "quoin.dev/v1alpha1", "kind": "HookConfig", "mappingDir": "/var/lib/dcgm-exporter/job-mapping", "wait": "3s"}' >/run/quoin/hook.json
+echo '{"apiVersion": "quoin.dev/v1alpha1", "kind": "HookConfig", "mappingDir": "/var/lib/dcgm-exporter/job-mapping"}' >/run/quoin/hook.json
 echo '{"apiVersion": "quoin.dev/v1alpha1", "kind": "JobRecord", "jobID": "7", "user": "strange", "node": "n1", "gpus": ["0"], "mappingDir": "/var/lib/dcgm-exporter/job-mapping"}' >/run/quoin/jobs/7.json
 for gpu in 0 1 2 3 4 5 6 7; do echo "9$gpu" >/var/lib/dcgm-exporter/job-mapping/$gpu; done
 cp /run/quoin/inventory.json /var/lib/dcgm-exporter/job-mapping/.quoin-inventory.json

@@ -25,22 +25,7 @@ func (p *part) sizes(places []*domain, policy *Policy) (sizes []int, found probl
 	if sizes, err = policy.sizes(base); err != nil {
 		return nil, nil, err
 	}
-	if !policy.TreeOnly && len(sizes) > 1 {
-		found = append(found, nameOversize(p.domains, base)...)
-	}
 	return sizes, found, nil
-}
-
-// nameOversize names blocks that are larger than the base. Slurm would split them, because there are
-// further sizes. With the base alone, Slurm prefers one large block for a job that fits in it.
-func nameOversize(blocks []*domain, base int) (found problems) {
-	for _, d := range blocks {
-		if n := len(d.nodes); n > base {
-			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: with further block sizes Slurm places a job of more than %d nodes in two blocks; leave the further sizes out",
-				d.name, n, base, base))
-		}
-	}
-	return found
 }
 
 // settleBase returns the base block size of a topology: the configured one, else the one that its

@@ -126,7 +126,6 @@ const (
 	ReasonNoFacts         = "NoFacts"
 	ReasonNoDomain        = "NoNVLinkDomain"
 	ReasonSmallDomain     = "SmallDomain"
-	ReasonAboveBase       = "AboveBaseBlockSize"
 	ReasonJobSizes        = "JobSizesImpossible"
 	ReasonClassesUnset    = "SizeClassesUnset"
 	ReasonOtherTopology   = "OtherTopology"

@@ -59,10 +59,10 @@ func TestSettings(t *testing.T) {
 // TestPublications has what publications are made of: what is said of all, of one, and by
 // settings.
 func TestPublications(t *testing.T) {
-	const all = "publicationDefaults:\n  annotate: false\n  settleTime: 5s\n  maxChange: 0.5\n  domainLabels: [rack]\n  slurmNames: label:k\n  gres: {naming: short, types: {A: a}}\n  nodes: {selector: x}\n"
+	const all = "publicationDefaults:\n  annotate: false\n  settleTime: 5s\n  maxChange: 0.5\n  domainLabels: [rack]\n  slurmNames: label:k\n  maxDomainGPUs: {A: 1}\n  gres: {naming: short, types: {A: a}}\n  nodes: {selector: x}\n"
 	type told map[string]string
 	like := func(more told) told { // what all say, and what differs
-		out := told{"annotate": "false", "settleTime": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": ""}
+		out := told{"annotate": "false", "settleTime": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "maxDomainGPUs": "map[A:1]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": ""}
 		maps.Copy(out, more)
 		return out
 	}
@@ -76,7 +76,7 @@ func TestPublications(t *testing.T) {
 		{"null", all + "publications:\n", nil, map[string]told{"default": like(told{"configMap": "quoin-slurm"})}},
 		{"names alone, in order", all + "publications:\n  hgx:\n  default: {}\n", nil, map[string]told{"hgx": like(nil), "default": like(told{"configMap": "quoin-slurm"})}},
 		{"false and zero override", all + "publications: {hgx: {annotate: true, settleTime: 0s, maxChange: 0}}\n", nil, map[string]told{"hgx": like(told{"annotate": "true", "settleTime": "0s", "maxChange": "0"})}},
-		{"a list and pairs replace", all + "publications: {hgx: {domainLabels: [row], gres: {types: {B: b}}}}\n", nil, map[string]told{"hgx": like(told{"domainLabels": "[row]", "types": "map[B:b]"})}},
+		{"a list and pairs replace", all + "publications: {hgx: {domainLabels: [row], maxDomainGPUs: {B: 2}, gres: {types: {B: b}}}}\n", nil, map[string]told{"hgx": like(told{"domainLabels": "[row]", "types": "map[B:b]", "maxDomainGPUs": "map[B:2]"})}},
 		{"empty values override", all + "publications: {hgx: {domainLabels: [], slurmNames: '', nodes: {selector: ''}, gres: {types: {}}}}\n", nil,
 			map[string]told{"hgx": like(told{"domainLabels": "[]", "slurmNames": "short", "selector": "", "types": "map[]"})}},
 		{"null is not given", all + "publications: {hgx: {annotate: null, settleTime: ~, maxChange: , domainLabels: null, slurmNames: null, nodes: {selector: null}, gres: {types: null}}}\n", nil, map[string]told{"hgx": like(nil)}},
@@ -109,7 +109,7 @@ func TestPublications(t *testing.T) {
 				}
 				last = p.Name
 				got[p.Name] = told{"annotate": fmt.Sprint(*p.Annotate), "settleTime": p.SettleTime.String(), "maxChange": fmt.Sprint(*p.MaxChange), "domainLabels": fmt.Sprint(p.DomainLabels), "slurmNames": p.SlurmNames,
-					"naming": p.Gres.Naming, "types": fmt.Sprint(p.Gres.Types), "selector": p.Nodes.Selector, "configMap": p.ConfigMap, "format": p.Format}
+					"naming": p.Gres.Naming, "types": fmt.Sprint(p.Gres.Types), "maxDomainGPUs": fmt.Sprint(p.MaxDomainGPUs), "selector": p.Nodes.Selector, "configMap": p.ConfigMap, "format": p.Format}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

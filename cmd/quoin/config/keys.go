@@ -137,7 +137,7 @@ var words = map[string]string{
 	"[]int":                              "a list of whole numbers",
 	"map[string][]string":                "lists by name, such as {name: [text]}",
 	"map[string]string":                  "keys and values, such as {key: value}",
-	"fabric.Bounds":                      "chips and numbers of GPUs, such as {GB200: 144}",
+	"map[string]int":                     "chips and numbers of GPUs, such as {GB200: 144}",
 	"map[string]publication.Publication": `publications by name, such as {hgx: {slurmVersion: "26.05"}}, and no list: write "hgx:" in place of "- name: hgx"`,
 }
 

@@ -34,13 +34,12 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 		if _, other := errors.AsType[errOther](err); (absent || other) && !f.stored {
 			return fmt.Errorf("read report: %w", err)
 		}
-		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
-		} else if other, dup := from[name]; dup {
+		if other, dup := from[name]; err == nil && dup {
 			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
-		} else {
-			from[name], snap.Reports[name] = f.path, report
+		} else if err == nil {
+			from[name] = f.path
 		}
+		snap.AddReport(name, report, err)
 		if !listed[name] {
 			listed[name] = true
 			snap.Nodes = append(snap.Nodes, inputs.Node{Name: name})

@@ -20,14 +20,14 @@ func FilesResult(names []string, release string, other []string, found []topolog
 	default:
 		r.Summary = []string{fmt.Sprintf("Slurm can read %s (%s); give --slurm-conf to say whether it does, and to compare nodes", files, release)}
 	}
-	r.addOther(other)
+	r.addMore("", other)
 	return r
 }
 
 // ConfResult says what lint found of a slurm.conf with the files that were read, which may be none.
-// nodes is the number of nodes in slurm.conf, and other are GRES that are not judged. Warnings do not count as a
-// difference.
-func ConfResult(conf, release string, names []string, nodes int, other []string, found []topology.Finding) *Result {
+// nodes is the number of nodes in slurm.conf. gpus says how many of them have the GPUs that slurm.conf counts, and
+// other are GRES that are not judged. Warnings do not count as a difference.
+func ConfResult(conf, release string, names []string, nodes int, gpus string, other []string, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
 	files, against := and(names), fmt.Sprintf("%s (%s)", conf, release)
 	if len(names) > 0 {
@@ -50,14 +50,18 @@ func ConfResult(conf, release string, names []string, nodes int, other []string,
 	default:
 		r.Summary = []string{fmt.Sprintf("%s %s with %s (%s), %d nodes compared%s; its other settings are not judged", files, goes, conf, release, nodes, why)}
 	}
-	r.addOther(other)
+	r.addMore(gpus, other)
 	return r
 }
 
-// addOther names GRES that are not judged at the end of the last line.
-func (r *Result) addOther(other []string) {
+// addMore says at the end of the last line which nodes' GPUs agree, and which GRES are not judged.
+func (r *Result) addMore(gpus string, other []string) {
+	last := &r.Summary[len(r.Summary)-1]
+	if gpus != "" {
+		*last += "; " + gpus
+	}
 	if len(other) > 0 {
-		r.Summary[len(r.Summary)-1] += "; other GRES than gpu are not judged: " + and(other)
+		*last += "; other GRES than gpu are not judged: " + and(other)
 	}
 }
 

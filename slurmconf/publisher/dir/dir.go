@@ -159,11 +159,7 @@ func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	}
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}, Fabrics: s.fabrics.Read()}
 	err = s.reports.Read(func(name string, report *topology.Node, err error) {
-		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
-		} else {
-			snap.Reports[name] = report
-		}
+		snap.AddReport(name, report, err)
 		n := inputs.Node{Name: name, Annotations: map[string]string{}}
 		if err := s.addNode(&n, said[name+".json"], annotated[name]); err != nil {
 			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: "NodeUnreadable", Message: err.Error()})

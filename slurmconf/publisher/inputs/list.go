@@ -59,7 +59,7 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 			}
 		}
 	}
-	l := list{objectReader: newObjectReader(text, keep, map[string]string{}), naming: lr.Pods, pods: map[string]bool{}, readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
+	l := list{objectReader: newObjectReader(text, keep, map[string]string{}), naming: lr.Pods, pods: map[string]bool{}, readSlice: lr.Slices, each: lr.Each, command: command, snap: Snapshot{Reports: map[string]*topology.Node{}}}
 	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of " + command)
@@ -92,35 +92,32 @@ type list struct {
 	readSlice SliceReader
 	each      func(kind string, object []byte) error
 	command   string
-	nodes     []Node
+	snap      Snapshot // without the workers and the slices
 	workers   []Worker
 	slices    []*Slice
-	// reports are the parsed reports by node. problems name the reports that cannot be parsed.
-	reports  map[string]*topology.Node
-	problems []topology.Finding
 }
 
 // snapshot returns what was read.
 func (l *list) snapshot(source string) (*Snapshot, error) {
-	seen := make(map[string]bool, len(l.nodes))
-	for i := range l.nodes {
-		name := l.nodes[i].Name
+	snap := &l.snap
+	seen := make(map[string]bool, len(snap.Nodes))
+	for i := range snap.Nodes {
+		name := snap.Nodes[i].Name
 		if seen[name] {
 			return nil, fmt.Errorf("%s: two nodes are named %q: want each once", source, name)
 		}
 		seen[name] = true
 	}
-	if len(l.nodes) == 0 { // a list of reports alone
-		names := slices.Collect(maps.Keys(l.reports))
-		for _, p := range l.problems {
+	if len(snap.Nodes) == 0 { // a list of reports alone
+		names := slices.Collect(maps.Keys(snap.Reports))
+		for _, p := range snap.Problems {
 			names = append(names, p.Node)
 		}
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
-			l.nodes = append(l.nodes, Node{Name: name})
+			snap.Nodes = append(snap.Nodes, Node{Name: name})
 		}
 	}
-	snap := &Snapshot{Nodes: l.nodes, Reports: l.reports, Problems: l.problems}
 	snap.AddWorkers(l.workers)
 	if len(l.slices) > 0 {
 		snap.Slices = ReadSlices(l.slices)
@@ -238,7 +235,7 @@ func (l *list) add(o *object, where string) error {
 	}
 	switch o.kind {
 	case "Node":
-		l.nodes = append(l.nodes, o.node)
+		l.snap.Nodes = append(l.snap.Nodes, o.node)
 	case kindSlice:
 		return l.addSlice(o)
 	case "Pod":
@@ -249,7 +246,7 @@ func (l *list) add(o *object, where string) error {
 	return nil
 }
 
-// addReport takes a NodeReport. One that cannot be parsed costs its own node only.
+// addReport takes a NodeReport.
 func (l *list) addReport(o *object) error {
 	name := o.node.Name
 	facts := map[string]jsontext.Value{"kind": jsontext.Value(strconv.Quote(o.kind))}
@@ -262,12 +259,10 @@ func (l *list) addReport(o *object) error {
 	if err == nil && report.Name != name {
 		err = fmt.Errorf("nodereport %s: report of node %q: want it in NodeReport %s", name, report.Name, report.Name)
 	}
-	if err != nil {
-		l.problems = append(l.problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: ReasonReportUnreadable, Message: err.Error()})
-		return nil //nolint:nilerr // it is a problem of its node
+	if err == nil {
+		report.Tiers = nil // as the publisher in Kubernetes
 	}
-	report.Tiers = nil // as the publisher in Kubernetes
-	l.reports[name] = report
+	l.snap.AddReport(name, report, err)
 	return nil
 }
 

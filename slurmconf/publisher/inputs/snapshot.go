@@ -83,6 +83,15 @@ func (s *Snapshot) Facts(n *Node, keys nodelabels.Keys) topology.Facts {
 	return f
 }
 
+// AddReport takes the report of a node, or the error why it cannot be read, which costs that node alone.
+func (s *Snapshot) AddReport(node string, report *topology.Node, err error) {
+	if err != nil {
+		s.Problems = append(s.Problems, topology.Finding{Subject: topology.Subject{Node: node}, Severity: topology.Unknown, Reason: ReasonReportUnreadable, Message: err.Error()})
+		return
+	}
+	s.Reports[node] = report
+}
+
 // AddWorkers assigns worker pods to the nodes that they run on. Pods without such a node
 // go to Unplaced.
 func (s *Snapshot) AddWorkers(workers []Worker) {

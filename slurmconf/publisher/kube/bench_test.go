@@ -80,8 +80,8 @@ func BenchmarkNodes(b *testing.B) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if len(kept[0].foreign) != 0 {
-		b.Fatalf("foreign are %v", kept[0].foreign)
+	if len(kept[0].node.Foreign) != 0 {
+		b.Fatalf("foreign are %v", kept[0].node.Foreign)
 	}
 	n := kubeletNode(0)
 	b.Run("read", func(b *testing.B) {

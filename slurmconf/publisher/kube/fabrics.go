@@ -31,7 +31,7 @@ func (s *Store) watchFabrics(entries []string) {
 		if !isMaps {
 			continue
 		}
-		informer := apihealth.NewInformer(s.health, fabricMaps(selector), &corev1.ConfigMap{}, s.client.CoreV1().ConfigMaps(s.namespace),
+		informer := apihealth.NewInformer(s.health, fabricMaps(selector), &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
 			func(o *metav1.ListOptions) { o.LabelSelector = selector })
 		_ = informer.SetTransform(slimFabric) // fails only on a started informer
 		watched[selector] = informer

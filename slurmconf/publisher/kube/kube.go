@@ -47,8 +47,7 @@ const (
 // Store reads Nodes and reports by watching them and writes publications
 // as ConfigMaps.
 type Store struct {
-	client    kubernetes.Interface
-	namespace string
+	Plans
 	log       *slog.Logger
 	changes   chan struct{}
 	election  atomic.Pointer[election] // nil before Lead
@@ -70,7 +69,7 @@ type Store struct {
 // store notices what others do to the ConfigMaps of the clusters and to the stored plans. Nothing
 // is asked of the API server before Run.
 func New(client kubernetes.Interface, sets dynamic.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
-	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}},
+	s := &Store{Plans: Plans{client, namespace}, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}},
 		plans: planWatch{seen: map[string]seenPlan{}, own: map[string]string{}}}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
@@ -173,8 +172,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Whole: len(nodes) > 0, Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
-			n = s.written.newest(n)
-			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Version: n.ResourceVersion, Foreign: n.foreign, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
+			snap.Nodes = append(snap.Nodes, s.written.newest(n).node)
 		}
 	}
 	snap.AddWorkers(s.workerPods())
@@ -184,12 +182,8 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	snap.Fabrics = s.fabrics.Read()
 	snap.Slices = inputs.ReadSlices(s.slices.slices())
 	for _, obj := range s.reports.List() {
-		switch r, ok := obj.(*kubeReport); {
-		case !ok:
-		case r.err != nil:
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: r.Name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: r.err.Error()})
-		default:
-			snap.Reports[r.node.Name] = r.node
+		if r, ok := obj.(*kubeReport); ok {
+			snap.AddReport(r.Name, r.node, r.err)
 		}
 	}
 	return snap, nil
@@ -223,11 +217,6 @@ func (s *Store) workerPods() []inputs.Worker {
 }
 
 // Load returns what is published, or nil if nothing is.
-func (s *Store) Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error) {
-	return Plans{s.client, s.namespace}.Load(ctx, p)
-}
-
-// Load returns what is published, or nil if nothing is.
 func (p Plans) Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error) {
 	cm, err := p.Client.CoreV1().ConfigMaps(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -255,7 +244,7 @@ func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Publi
 	if err := s.confirmLead(ctx); err != nil {
 		return "", fmt.Errorf("write publication %s: %w", p, err)
 	}
-	api := s.client.CoreV1().ConfigMaps(p.Namespace)
+	api := s.Client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
 	if out.Version == "" {
 		cm, err := api.Create(ctx, &corev1.ConfigMap{
@@ -296,7 +285,7 @@ func withNulls(values map[string]string, keys []string) map[string]any {
 
 // Lead stands for election and runs lead each time that this publisher is elected.
 func (s *Store) Lead(ctx context.Context, lead func(context.Context) error) error {
-	e, err := newElection(s.client, s.namespace, s.log)
+	e, err := newElection(s.Client, s.Namespace, s.log)
 	if err != nil {
 		return err
 	}
@@ -311,7 +300,7 @@ func (s *Store) Ready(ctx context.Context) error {
 			return errors.New("nodes, reports and other watched objects have not been read yet" + because(s.health))
 		}
 	}
-	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	_, err := s.Client.CoordinationV1().Leases(s.Namespace).Get(ctx, leaseName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("the API server does not answer: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -82,10 +83,10 @@ func TestForeignKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := obj.(*kubeNode)
-		if diff := cmp.Diff(tt.want, got.foreign); !ok || diff != "" {
+		if diff := cmp.Diff(tt.want, got.node.Foreign); !ok || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if was := (&kubeNode{ObjectMeta: got.ObjectMeta}); relevant(was, got) != (tt.want != nil) {
+		if was := (&kubeNode{node: inputs.Node{Labels: got.node.Labels, Annotations: got.node.Annotations}}); relevant(was, got) != (tt.want != nil) {
 			t.Errorf("%s: a new owner is noticed: %t", name, tt.want == nil)
 		}
 	}
@@ -119,7 +120,7 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 	was := slim(func(*corev1.NodeStatus) {})
 	for name, tt := range map[string]struct {
 		change func(*corev1.NodeStatus)
-		gpus   int32
+		gpus   int
 	}{
 		"a heartbeat": {func(s *corev1.NodeStatus) { s.Conditions[0].LastHeartbeatTime = metav1.Now() }, 8},
 		"not ready":   {func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionFalse }, 8},
@@ -139,13 +140,13 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 		"no number of GPUs":        {capacity("nvidia.com/gpu", "8Gi"), 0},
 	} {
 		is := slim(tt.change)
-		if is.GPUs != tt.gpus || relevant(was, is) != (tt.gpus != 8) {
-			t.Errorf("%s: %d GPUs, noticed %t: want %d", name, is.GPUs, relevant(was, is), tt.gpus)
+		if is.node.GPUs != tt.gpus || relevant(was, is) != (tt.gpus != 8) {
+			t.Errorf("%s: %d GPUs, noticed %t: want %d", name, is.node.GPUs, relevant(was, is), tt.gpus)
 		}
 	}
 	lost := slim(func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionUnknown })
-	if !lost.lost || !relevant(was, lost) || !relevant(lost, was) {
-		t.Errorf("Kubernetes hears nothing from the node: lost %t, noticed %t, and that it does again %t", lost.lost, relevant(was, lost), relevant(lost, was))
+	if !lost.node.Lost || !relevant(was, lost) || !relevant(lost, was) {
+		t.Errorf("Kubernetes hears nothing from the node: lost %t, noticed %t, and that it does again %t", lost.node.Lost, relevant(was, lost), relevant(lost, was))
 	}
 }
 

@@ -38,14 +38,7 @@ func rulesOf(clusters []*publication.Cluster) []*inputs.Rules {
 // kubeNode is what is kept of a Node, so that 10,000 fit in little memory.
 type kubeNode struct {
 	metav1.ObjectMeta
-	// foreign are inputs.Node.Foreign.
-	foreign map[string]string
-	// GPUs is what the Node's capacity says.
-	GPUs int32
-	// lost says that its Ready is Unknown.
-	lost bool
-	// conditions are the publisher's own.
-	conditions map[string]inputs.Condition
+	node inputs.Node
 }
 
 // slim keeps of a Node what a Snapshot holds.
@@ -64,20 +57,20 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			labels[key] = value
 		}
 	}
-	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: labels, Annotations: only(n.Annotations, k.Annotations)}, foreign: foreignKeys(n), GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
+	slim := &kubeNode{metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+		inputs.Node{Name: n.Name, Labels: labels, Annotations: only(n.Annotations, k.Annotations), Version: n.ResourceVersion, Foreign: foreignKeys(n), GPUs: c.GPUs()}}
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {
-			slim.lost = c.Status == corev1.ConditionUnknown
+			slim.node.Lost = c.Status == corev1.ConditionUnknown
 		}
 		if !strings.HasPrefix(string(c.Type), inputs.OwnConditions) {
 			continue
 		}
-		if slim.conditions == nil {
-			slim.conditions = make(map[string]inputs.Condition)
+		if slim.node.Conditions == nil {
+			slim.node.Conditions = make(map[string]inputs.Condition)
 		}
-		slim.conditions[string(c.Type)] = inputs.Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+		slim.node.Conditions[string(c.Type)] = inputs.Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
 	}
 	return slim, nil
 }
@@ -85,7 +78,8 @@ func (k nodeKeys) slim(obj any) (any, error) {
 // same reports whether a Snapshot would be the same with both. The publisher's own
 // conditions do not count, because nobody else writes them.
 func (n *kubeNode) same(next *kubeNode) bool {
-	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations) && maps.Equal(n.foreign, next.foreign)
+	a, b := &n.node, &next.node
+	return a.GPUs == b.GPUs && a.Lost == b.Lost && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Foreign, b.Foreign)
 }
 
 // only returns the entries with these keys. The keys are the strings of the argument, so
@@ -114,7 +108,7 @@ func (s *Store) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) e
 	if err != nil {
 		return fmt.Errorf("write annotations and labels of node %s: %w", n.Name, err)
 	}
-	next, err := s.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	next, err := s.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return fmt.Errorf("write annotations and labels of node %s: %w: %w", n.Name, plandoc.ErrNodeChanged, err)
@@ -204,7 +198,7 @@ func (s *Store) SetConditions(ctx context.Context, node string, conditions []inp
 	had := map[string]inputs.Condition{}
 	if obj, known, err := s.nodes.GetByKey(node); err == nil && known {
 		if n, ok := obj.(*kubeNode); ok {
-			had = s.written.newest(n).conditions
+			had = s.written.newest(n).node.Conditions
 		}
 	}
 	now := metav1.Now()
@@ -223,7 +217,7 @@ func (s *Store) SetConditions(ctx context.Context, node string, conditions []inp
 	if err != nil {
 		return fmt.Errorf("set conditions of node %s: %w", node, err)
 	}
-	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	next, err := s.Client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

@@ -28,17 +28,7 @@ const (
 	planKey    = "plan.json.gz"
 )
 
-// LoadPlan returns the stored plan of the publication, or nil if there is none.
-func (s *Store) LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error) {
-	return Plans{s.client, s.namespace}.LoadPlan(ctx, publication)
-}
-
-// Stored returns what is stored of each publication that has a plan.
-func (s *Store) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
-	return Plans{s.client, s.namespace}.Stored(ctx)
-}
-
-// Plans are the stored plans, as people and their tools reach them.
+// Plans are the stored plans and what is published, as everybody reaches them. Nothing is watched.
 type Plans struct {
 	Client    kubernetes.Interface
 	Namespace string // Quoin's own
@@ -127,7 +117,7 @@ type seenPlan struct {
 // called after a change that the store has not made itself.
 func (s *Store) watchPlan(publication string, notify func()) cache.SharedIndexInformer {
 	name := planPrefix + publication
-	informer := apihealth.NewInformer(s.health, "plan "+s.namespace+"/"+name, &corev1.ConfigMap{}, s.client.CoreV1().ConfigMaps(s.namespace),
+	informer := apihealth.NewInformer(s.health, "plan "+s.Namespace+"/"+name, &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
 		func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + name })
 	_ = informer.SetTransform(func(obj any) (any, error) { // fails only on a started informer
 		if cm, ok := obj.(*corev1.ConfigMap); ok {
@@ -200,11 +190,11 @@ func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) (version stri
 	if err != nil {
 		return "", fmt.Errorf("write plan %s: %w", name, err)
 	}
-	api := s.client.CoreV1().ConfigMaps(s.namespace)
+	api := s.Client.CoreV1().ConfigMaps(s.Namespace)
 	labels := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPlan}
 	var cm *corev1.ConfigMap
 	if d.Version == "" {
-		cm, err = api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: labels},
+		cm, err = api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace, Labels: labels},
 			BinaryData: map[string][]byte{planKey: packed}}, metav1.CreateOptions{FieldManager: fieldManager})
 	} else {
 		var patch []byte
@@ -214,7 +204,7 @@ func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) (version stri
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("write plan %s/%s: %w", s.namespace, name, err)
+		return "", fmt.Errorf("write plan %s/%s: %w", s.Namespace, name, err)
 	}
 	s.plans.wrote(d.Publication, cm.ResourceVersion)
 	return cm.ResourceVersion, nil

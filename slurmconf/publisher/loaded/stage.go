@@ -108,24 +108,19 @@ func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	}
 	lines, listed := v.gres[name]
 	counts := gres.ReadCounts(n.Gres)
-	if counts.Err() != nil || !listed {
+	has, known := gres.Count(lines)
+	if counts.Err() != nil || !listed || !known {
 		return ""
 	}
-	has, want := "gres.conf has", counts.GPUs
+	who, want := "gres.conf", counts.GPUs
 	if v.in.Doc.Current.Plan.Detect != "" {
-		has, want = "the node has", []gres.GPUCount{{Count: gres.Total(want)}}
+		who, want = "the node", []gres.GPUCount{{Count: gres.Total(want)}}
 	}
-	for _, of := range want {
-		count, known := gres.Count(lines, of.Type)
-		if known && uint64(count) < of.Count {
-			gpus := "gpus"
-			if of.Type != "" {
-				gpus += " of type " + of.Type
-			}
-			return fmt.Sprintf("%s %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", has, count, gpus, of.Count)
-		}
+	short := gres.Fewer(want, has)
+	if len(short) == 0 {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s has %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", who, short[0].Has, short[0].Kind(), short[0].Count)
 }
 
 // ReasonFewerGPUs says that a node has fewer GPUs in gres.conf, or for its slurmd, than Gres= of

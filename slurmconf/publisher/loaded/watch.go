@@ -94,8 +94,6 @@ type Known struct {
 	// something does. Asked is when Slurm was asked what it tells of.
 	Text  string
 	Asked time.Time
-	// Problems are nodes in the right place that slurmctld drains all the same.
-	Problems []topology.Finding
 	// Unjudged says that Slurm can be asked, and has not yet answered or failed.
 	Unjudged bool
 }
@@ -119,7 +117,7 @@ func (w *Watch) Reconcile(in *Input) Known {
 	case a.Failures >= failuresSaid: // so long that nothing is known
 		w.seen = nil
 		w.Metrics.forget(w.pub.Name)
-		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Problems: w.problems, Asked: w.judged.Loaded}
+		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Asked: w.judged.Loaded}
 	case a.Asked.Nodes.IsZero() || a.Asked.Loaded.IsZero(): // Slurm has never said all that is judged
 		return Known{View: NewView(in, nil), Unjudged: a.Failures == 0}
 	}
@@ -127,7 +125,7 @@ func (w *Watch) Reconcile(in *Input) Known {
 	if !fresh && (w.judged.Loaded != a.Asked.Loaded || w.judged.Nodes != a.Asked.Nodes) {
 		w.judge(in, v, &a)
 	}
-	return Known{View: v, Text: w.text, Problems: w.problems, Asked: w.judged.Loaded, Unjudged: w.judged.Loaded.IsZero()}
+	return Known{View: v, Text: w.text, Asked: w.judged.Loaded, Unjudged: w.judged.Loaded.IsZero()}
 }
 
 // Problems are nodes in the right place that slurmctld drains all the same, by the answer that was judged

@@ -46,7 +46,7 @@ type View struct {
 	// not answer the last question.
 	Asked time.Time
 	Err   error
-	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes.
+	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes. There are none if the view is stale.
 	Nodes map[string]slurmctld.Node
 	Jobs  []Job
 }
@@ -122,8 +122,11 @@ func (k *Keeper) View(name string) View {
 		s.take(&a)
 	}
 	v := View{Err: a.Err}
-	if s.jobs != nil {
-		v.Asked, v.Nodes, v.Jobs = s.seen, a.State.Nodes, s.jobs
+	if s.jobs == nil {
+		return v
+	}
+	if v.Asked = s.seen; v.Fresh(time.Now()) {
+		v.Nodes, v.Jobs = a.State.Nodes, s.jobs
 	}
 	return v
 }
@@ -253,20 +256,6 @@ func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gp
 
 // errNotSaid is returned if nobody can be asked, or Slurm has yet to answer.
 var errNotSaid = errors.New("not known: Slurm has not said which jobs run")
-
-// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
-// nil if nothing is known that is fresh.
-func (k *Keeper) NodeStates(name string) map[string]string {
-	view := k.View(name)
-	if !view.Fresh(time.Now()) {
-		return nil
-	}
-	states := make(map[string]string, len(view.Nodes))
-	for node, n := range view.Nodes {
-		states[node] = n.State
-	}
-	return states
-}
 
 // rest is the age from which the Keeper itself wants another answer. The answer does not become
 // stale meanwhile.

@@ -157,7 +157,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		check(4, "1 2 blocks; segment 4 got 2+2", "1 1 leaf switch")
 		end()
-		if v := k.View(name); !v.Asked.IsZero() || v.Jobs != nil || k.NodeStates(name) != nil {
+		if v := k.View(name); !v.Asked.IsZero() || v.Jobs != nil || v.Nodes != nil {
 			t.Errorf("it remembers %+v", v)
 		}
 	})
@@ -168,7 +168,7 @@ func TestNobodyToAsk(t *testing.T) {
 	k := New(nil)
 	k.Set(name, racks())
 	k.Soon(name)
-	if v := k.Fresher(t.Context(), name); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
+	if v := k.Fresher(t.Context(), name); k.Asks(name) || !v.Asked.IsZero() || v.Nodes != nil {
 		t.Errorf("%+v", v)
 	}
 }
@@ -237,8 +237,8 @@ func TestFresher(t *testing.T) {
 		if v := k.Fresher(t.Context(), "other"); !v.Asked.IsZero() {
 			t.Errorf("other: %+v", v)
 		}
-		if states := k.NodeStates(name); len(states) != 12 || states["n1"] != "IDLE" {
-			t.Errorf("states %v", states)
+		if v := k.View(name); len(v.Nodes) != 12 || v.Nodes["n1"].State != "IDLE" {
+			t.Errorf("nodes %v", v.Nodes)
 		}
 		// A reader that goes away leaves the others their turn.
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -265,12 +265,12 @@ func TestFails(t *testing.T) {
 		s.set(func() { s.err = errors.New("no route") })
 		time.Sleep(4*time.Minute + 30*time.Second) // between two questions
 		v := k.View(name)
-		if v.Err == nil || len(v.Jobs) != 1 || len(k.NodeStates(name)) != 12 || strings.Count(log.String(), "no route") != 1 {
-			t.Errorf("error %v, %d jobs, %d states; log:\n%s", v.Err, len(v.Jobs), len(k.NodeStates(name)), log)
+		if v.Err == nil || len(v.Jobs) != 1 || len(v.Nodes) != 12 || !v.Fresh(time.Now()) || strings.Count(log.String(), "no route") != 1 {
+			t.Errorf("error %v, %d jobs, %d states; log:\n%s", v.Err, len(v.Jobs), len(v.Nodes), log)
 		}
 		time.Sleep(time.Minute)
-		if k.NodeStates(name) != nil {
-			t.Error("a stale answer is served")
+		if v = k.View(name); v.Fresh(time.Now()) {
+			t.Error("a stale answer counts as fresh")
 		}
 		s.set(func() { s.err = nil })
 		time.Sleep(time.Minute)
@@ -304,7 +304,7 @@ func TestSeries(t *testing.T) {
 	if err := testutil.GatherAndCompare(reg, strings.NewReader("")); err != nil {
 		t.Error(err)
 	}
-	series.Watch(k)
+	series.Watch(k, nil)
 	k.Set(name, racks())
 	k.Fresher(t.Context(), name)
 	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_blocks Blocks that a running job of two nodes or more uses.
@@ -345,7 +345,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	s.jobs = append(s.jobs, job("large", "n[1-3]", 0))
 	k, _ := newKeeper(t, s)
 	reg := prometheus.NewRegistry()
-	NewSeries(reg).Watch(k)
+	NewSeries(reg).Watch(k, nil)
 	k.Set(name, racks())
 	k.Fresher(t.Context(), name)
 	families, err := reg.Gather()

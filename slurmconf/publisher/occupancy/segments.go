@@ -1,39 +1,13 @@
 package occupancy
 
 import (
-	"maps"
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// podStates says how the nodes are by worker pods.
-type podStates interface {
-	// SlurmStates returns Slurm's words for the state of each node by its name in Kubernetes,
-	// as conditions of the worker pods in the namespaces have them. "" stands for all namespaces.
-	SlurmStates(namespaces []string) map[string]string
-}
-
-// slurmStates says how the nodes are where Slurm is asked.
-type slurmStates interface {
-	// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name.
-	NodeStates(publication string) map[string]string
-}
-
-// Segments serves how many segments of jobs fit into the blocks of each publication, and how
-// many nodes of a block a job may have. Package fit has the rules. The states of nodes are read
-// when somebody asks for the series, because each job changes them. A publication has the series
-// once a state of a node is known.
-type Segments struct {
-	mu     sync.Mutex
-	states podStates
-	slurm  slurmStates
-	plans  map[string]*published
-}
 
 // published is the plan that was last published.
 type published struct {
@@ -53,30 +27,8 @@ var (
 	unavailable = prometheus.NewDesc("quoin_node_unavailable", "1 for a node that is drained, down or not in Slurm.", []string{"publication", "node"}, nil)
 )
 
-// NewSegments registers the series with reg.
-func NewSegments(reg prometheus.Registerer) *Segments {
-	c := &Segments{plans: map[string]*published{}}
-	reg.MustRegister(c)
-	return c
-}
-
-// Watch takes the states from a store, if the store knows them, and else from Slurm.
-func (c *Segments) Watch(store any, slurm slurmStates) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.states, _ = store.(podStates)
-	c.slurm = slurm
-}
-
-// Clear forgets all publications.
-func (c *Segments) Clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.plans)
-}
-
-// Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
-func (c *Segments) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
+// newPublished returns the plan of a publication as Set takes it.
+func newPublished(namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) *published {
 	p := &published{namespaces: namespaces, owners: map[string]string{}, gpus: map[string]int{}}
 	for i := range topologies {
 		if len(topologies[i].Sizes) > 0 {
@@ -94,57 +46,41 @@ func (c *Segments) Set(publication string, namespaces []string, topologies []top
 			p.gpus[name] = gpus[node]
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.plans[publication] = p
+	return p
 }
 
-// Describe implements prometheus.Collector.
-func (c *Segments) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{free, maximum, stranded, nodes, unavailable} {
-		ch <- d
+// send sends how many segments of jobs fit into the blocks, and how many nodes of a block a job may have. Package
+// fit has the rules. There are no series before a state of a node is known.
+func (p *published) send(ch chan<- prometheus.Metric, publication string, pods podStates, k *Keeper) {
+	words := p.words(publication, pods, k)
+	if words == nil {
+		return
 	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *Segments) Collect(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	states, slurm, plans := c.states, c.slurm, maps.Clone(c.plans)
-	c.mu.Unlock()
-	for publication, p := range plans {
-		words := p.words(publication, states, slurm)
-		if words == nil {
-			continue
-		}
-		gauge := func(d *prometheus.Desc, value int, of ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication}, of...)...)
-		}
-		ill := map[string]bool{}
-		for i := range p.topologies {
-			t := &p.topologies[i]
-			site := fit.NewSite(t, 0, fit.StatesOf(words))
-			p.collect(t.Name, site, ill, gauge)
-		}
-		for node := range ill {
-			gauge(unavailable, 1, node)
-		}
+	gauge := func(d *prometheus.Desc, value int, of ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication}, of...)...)
+	}
+	ill := map[string]bool{}
+	for i := range p.topologies {
+		t := &p.topologies[i]
+		p.collect(t.Name, fit.NewSite(t, 0, fit.StatesOf(words)), ill, gauge)
+	}
+	for node := range ill {
+		gauge(unavailable, 1, node)
 	}
 }
 
 // words returns Slurm's words for the state of a node by its Slurm name: those of worker pods, or else
 // those of Slurm. It is nil if neither says any.
-func (p *published) words(publication string, states podStates, slurm slurmStates) func(name string) string {
-	if states != nil {
-		if byNode := states.SlurmStates(p.namespaces); len(byNode) > 0 {
+func (p *published) words(publication string, pods podStates, k *Keeper) func(name string) string {
+	if pods != nil {
+		if byNode := pods.SlurmStates(p.namespaces); len(byNode) > 0 {
 			return func(name string) string { return byNode[p.owners[name]] }
 		}
 	}
-	if slurm != nil {
-		byName := slurm.NodeStates(publication)
-		for name := range p.owners {
-			if byName[name] != "" {
-				return func(name string) string { return byName[name] }
-			}
+	byName := k.View(publication).Nodes
+	for name := range p.owners {
+		if byName[name].State != "" {
+			return func(name string) string { return byName[name].State }
 		}
 	}
 	return nil

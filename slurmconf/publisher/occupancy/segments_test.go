@@ -1,14 +1,20 @@
 package occupancy
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -49,7 +55,7 @@ func TestSegmentSeries(t *testing.T) {
 	delete(states, "host-112") // its pod is gone
 	topologies = append(topologies, topology.Topology{Name: "tree", Kind: "tree"})
 	reg := prometheus.NewRegistry()
-	c := NewSegments(reg)
+	c := NewSeries(reg)
 	check := func(want string) {
 		t.Helper()
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
@@ -58,7 +64,7 @@ func TestSegmentSeries(t *testing.T) {
 	}
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	check("") // nobody says how the nodes are
-	c.Watch(states, nil)
+	c.Watch(New(nil), states)
 	c.Set("elsewhere", []string{"other"}, topologies, placed, gpus)
 	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
@@ -101,18 +107,39 @@ quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
 	check("")
 }
 
-// bySlurm are the states of a publication's nodes by Slurm name.
-type bySlurm map[string]map[string]string
+// states are those of a Slurm's nodes by Slurm name.
+type states map[string]string
 
-func (s bySlurm) NodeStates(publication string) map[string]string { return s[publication] }
+func (s states) Ask(context.Context, client.Question) (*slurmctld.State, error) {
+	said := &slurmctld.State{Nodes: map[string]slurmctld.Node{}}
+	for name, state := range s {
+		said.Nodes[name] = slurmctld.Node{State: state}
+	}
+	return said, nil
+}
+
+func (states) Reconfigure(context.Context) error { return nil }
+
+// bySlurm returns a Keeper that has asked the Slurm of each publication.
+func bySlurm(t *testing.T, slurms map[string]states) *Keeper {
+	clients := map[string]*client.Client{}
+	for name, s := range slurms {
+		clients[name] = client.New(name, s, slog.New(slog.DiscardHandler))
+	}
+	k := New(clients)
+	for name := range slurms {
+		k.Fresher(t.Context(), name)
+	}
+	return k
+}
 
 // TestSharedNode has two Slurm names on one Node. Each has a state of its own, and nobody knows how many GPUs each has.
 func TestSharedNode(t *testing.T) {
 	topologies, placed, gpus, _ := racksOf(3)
 	placed[1].Node = placed[0].Node
 	reg := prometheus.NewRegistry()
-	c := NewSegments(reg)
-	c.Watch(nil, bySlurm{"metal": {"gpu-1": "DOWN", "gpu-2": "IDLE", "gpu-3": "ALLOCATED"}})
+	c := NewSeries(reg)
+	c.Watch(bySlurm(t, map[string]states{"metal": {"gpu-1": "DOWN", "gpu-2": "IDLE", "gpu-3": "ALLOCATED"}}), nil)
 	c.Set("metal", nil, topologies, placed, gpus)
 	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
@@ -136,13 +163,15 @@ quoin_stranded_gpus{publication="metal",size="8",topology="nvl"} 0
 	}
 }
 
-// TestStatesOfSlurm takes the states from Slurm where no pod says any.
-func TestStatesOfSlurm(t *testing.T) {
+// TestStatesOfSlurm takes the states from Slurm where no pod says any, until the answer is stale.
+func TestStatesOfSlurm(t *testing.T) { synctest.Test(t, testStatesOfSlurm) }
+
+func testStatesOfSlurm(t *testing.T) {
 	topologies, placed, gpus, _ := racksOf(2)
-	slurm := bySlurm{"metal": {"gpu-1": "IDLE+CLOUD", "gpu-2": "MIXED", "cpu-1": "IDLE"}, "pods": {"gpu-1": "DOWN", "gpu-2": "DOWN"}}
+	slurm := bySlurm(t, map[string]states{"metal": {"gpu-1": "IDLE+CLOUD", "gpu-2": "MIXED", "cpu-1": "IDLE"}, "pods": {"gpu-1": "DOWN", "gpu-2": "DOWN"}})
 	reg := prometheus.NewRegistry()
-	c := NewSegments(reg)
-	c.Watch(pods{"host-1": "idle", "host-2": "idle"}, slurm)
+	c := NewSeries(reg)
+	c.Watch(slurm, pods{"host-1": "idle", "host-2": "idle"})
 	c.Set("metal", nil, topologies, placed, gpus)
 	c.Set("pods", []string{"slurm"}, topologies, placed, gpus)
 	c.Set("nobody", nil, topologies, placed, gpus)
@@ -157,6 +186,11 @@ quoin_block_nodes{block="rack1",publication="pods",state="unavailable",topology=
 `), "quoin_block_nodes", "quoin_node_unavailable")
 	if err != nil {
 		t.Error(err)
+	}
+	time.Sleep(Stale)
+	c.Watch(slurm, nil)
+	if n, err := testutil.GatherAndCount(reg, "quoin_block_nodes"); err != nil || n != 0 {
+		t.Errorf("%d series by a stale answer, %v", n, err)
 	}
 }
 
@@ -173,8 +207,8 @@ func BenchmarkCollect(b *testing.B) {
 		}
 	}
 	reg := prometheus.NewRegistry()
-	c := NewSegments(reg)
-	c.Watch(states, nil)
+	c := NewSeries(reg)
+	c.Watch(New(nil), states)
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	b.ReportAllocs()
 	for b.Loop() {

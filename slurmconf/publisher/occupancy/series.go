@@ -2,14 +2,15 @@ package occupancy
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // maxJobs is how many jobs of a publication have series: those with the most nodes.
@@ -25,31 +26,66 @@ var (
 	fewestLeaf = prometheus.NewDesc("quoin_job_fewest_leaf_switches", "The fewest of a running job's leaf switches that are large enough for it, without other jobs.", labels, nil)
 )
 
-// Series are the series of a Keeper's views.
-type Series struct{ keeper atomic.Pointer[Keeper] }
+// Series serves how jobs and further segments of jobs lie in the blocks of each publication. Jobs and the
+// states of nodes are read when somebody asks for the series, because each job changes them.
+type Series struct {
+	mu     sync.Mutex
+	pods   podStates // or nil
+	keeper *Keeper
+	plans  map[string]*published
+}
+
+// podStates says how the nodes are by worker pods.
+type podStates interface {
+	// SlurmStates returns Slurm's words for the state of each node by its name in Kubernetes,
+	// as conditions of the worker pods in the namespaces have them. "" stands for all namespaces.
+	SlurmStates(namespaces []string) map[string]string
+}
 
 // NewSeries registers the series with reg.
 func NewSeries(reg prometheus.Registerer) *Series {
-	s := &Series{}
+	s := &Series{keeper: New(nil), plans: map[string]*published{}}
 	reg.MustRegister(s)
 	return s
 }
 
-// Watch takes the views of a Keeper.
-func (s *Series) Watch(k *Keeper) { s.keeper.Store(k) }
+// Watch takes the views of a Keeper, and the states of nodes from a store, if the store knows any.
+func (s *Series) Watch(k *Keeper, store any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeper = k
+	s.pods, _ = store.(podStates)
+}
+
+// Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
+func (s *Series) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
+	p := newPublished(namespaces, topologies, placed, gpus)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plans[publication] = p
+}
+
+// Clear forgets all plans.
+func (s *Series) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.plans)
+}
 
 // Describe implements prometheus.Collector.
 func (*Series) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{answered, blocks, fewest, split, leaves, fewestLeaf} {
+	for _, d := range []*prometheus.Desc{answered, blocks, fewest, split, leaves, fewestLeaf, free, maximum, stranded, nodes, unavailable} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (s *Series) Collect(ch chan<- prometheus.Metric) {
-	k, now := s.keeper.Load(), time.Now()
-	if k == nil {
-		return
+	s.mu.Lock()
+	pods, k, plans := s.pods, s.keeper, maps.Clone(s.plans)
+	s.mu.Unlock()
+	for publication, p := range plans {
+		p.send(ch, publication, pods, k)
 	}
 	for name := range k.sites {
 		view := k.View(name)
@@ -57,9 +93,6 @@ func (s *Series) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(answered, prometheus.GaugeValue, float64(view.Asked.Unix()), name)
-		if !view.Fresh(now) {
-			continue
-		}
 		for _, j := range largest(view.Jobs) {
 			for i := range j.Judgements {
 				send(ch, name, j.ID, &j.Judgements[i])

@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -24,29 +23,13 @@ type Asked struct {
 func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
 
 // Seen implements Live.
-func (a *Asked) Seen(ctx context.Context, publication string, published []topology.Topology) Seen {
-	if !a.keeper.Asks(publication) {
-		return Seen{}
-	}
+func (a *Asked) Seen(ctx context.Context, publication string, published []topology.Topology) occupancy.View {
 	a.keeper.Set(publication, published)
-	var view occupancy.View
 	if a.Wait {
-		view = a.keeper.Fresher(ctx, publication)
-	} else {
-		view = a.keeper.View(publication)
-		a.keeper.Soon(publication)
+		return a.keeper.Fresher(ctx, publication)
 	}
-	seen := Seen{Asked: view.Asked, Err: view.Err}
-	if !view.Fresh(time.Now()) {
-		return seen
-	}
-	seen.Nodes = view.Nodes
-	for i := range view.Jobs {
-		if j, ok := drawn(&view.Jobs[i]); ok {
-			seen.Jobs = append(seen.Jobs, j)
-		}
-	}
-	return seen
+	defer a.keeper.Soon(publication)
+	return a.keeper.View(publication)
 }
 
 // drawn is a job as the page shows it.

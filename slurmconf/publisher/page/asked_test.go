@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -48,6 +49,17 @@ func (s *answering) Ask(_ context.Context, q client.Question) (*slurmctld.State,
 
 func (s *answering) Reconfigure(context.Context) error { return nil }
 
+// seeing remembers what was seen.
+type seeing struct {
+	*page.Asked
+	view occupancy.View
+}
+
+func (s *seeing) Seen(ctx context.Context, publication string, published []topology.Topology) occupancy.View {
+	s.view = s.Asked.Seen(ctx, publication, published)
+	return s.view
+}
+
 // TestAsked shows the jobs of a Slurm, and asks it while somebody looks, at most every ten seconds.
 func TestAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -64,12 +76,14 @@ func TestAsked(t *testing.T) {
 		asked := page.NewAsked(keeper)
 		published := []topology.Topology{{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}}}}
 		see := func() (map[string]slurmctld.Node, []picture.Job, error) {
-			seen := asked.Seen(t.Context(), "default", published)
+			live, site := &seeing{Asked: asked}, &picture.Site{Publication: "default", Plan: &topology.Plan{}}
+			known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: live, Published: published}
+			known.AddTo(t.Context(), site)
 			synctest.Wait()
-			if age := time.Since(seen.Asked); seen.Nodes != nil && (age < 0 || age > occupancy.Stale) {
+			if age := time.Since(live.view.Asked); live.view.Nodes != nil && (age < 0 || age > occupancy.Stale) {
 				t.Errorf("asked %s ago", age)
 			}
-			return seen.Nodes, seen.Jobs, seen.Err
+			return live.view.Nodes, site.Jobs, live.view.Err
 		}
 		if _, err := asked.JobGPUs(t.Context(), "default", "8"); err == nil || errors.Is(err, client.ErrNoJob) {
 			t.Errorf("a job before the first answer: %v", err)

@@ -213,7 +213,11 @@ func (b *board) look(ctx context.Context) (*shot, error) {
 	// One viewer looks for all, so the look does not end when that viewer goes.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer cancel()
-	view, err := b.view(ctx)
+	site, err := b.source.Site(ctx, b.publication)
+	var view *picture.View
+	if err == nil {
+		view, err = picture.ViewOf(site)
+	}
 	b.looked, b.err = time.Now(), err
 	if err != nil {
 		return nil, err
@@ -222,13 +226,4 @@ func (b *board) look(ctx context.Context) (*shot, error) {
 		b.shot = newShot(view, b.options)
 	}
 	return b.shot, nil
-}
-
-// view looks at the site.
-func (b *board) view(ctx context.Context) (*picture.View, error) {
-	site, err := b.source.Site(ctx, b.publication)
-	if err != nil {
-		return nil, err
-	}
-	return picture.ViewOf(site)
 }

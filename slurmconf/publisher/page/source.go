@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -37,7 +38,7 @@ type States interface {
 // Live says what is known of the running Slurm of a publication.
 type Live interface {
 	// Seen returns what was last seen, with the jobs judged by the published topologies.
-	Seen(ctx context.Context, publication string, published []topology.Topology) Seen
+	Seen(ctx context.Context, publication string, published []topology.Topology) occupancy.View
 	Jobs
 }
 
@@ -49,17 +50,6 @@ type Jobs interface {
 
 // errNobody is the error if nobody can be asked about jobs.
 var errNobody = errors.New("no Slurm can be asked which jobs run")
-
-// Seen is what was last seen of a running Slurm.
-type Seen struct {
-	// Asked is when Slurm was asked what it answered last, or zero. Err is why it did not answer
-	// the last question.
-	Asked time.Time
-	Err   error
-	// Nodes are by Slurm name. There are none, and no jobs, if the answer is stale.
-	Nodes map[string]slurmctld.Node
-	Jobs  []picture.Job
-}
 
 // StoreSource draws what a store holds.
 type StoreSource struct {
@@ -167,7 +157,7 @@ type Known struct {
 }
 
 // last says what is shown of a Slurm that does not answer.
-func (s *Seen) last() string {
+func last(s *occupancy.View) string {
 	switch {
 	case s.Asked.IsZero():
 		return ""
@@ -181,15 +171,19 @@ func (s *Seen) last() string {
 // segments.
 func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 	in := k.Inputs
-	var slurm Seen
+	var slurm occupancy.View
 	if k.Slurm != nil {
 		slurm = k.Slurm.Seen(ctx, site.Publication, k.Published)
-		site.Jobs = slurm.Jobs
+		for i := range slurm.Jobs {
+			if j, ok := drawn(&slurm.Jobs[i]); ok {
+				site.Jobs = append(site.Jobs, j)
+			}
+		}
 		if !slurm.Asked.IsZero() && slurm.Nodes != nil {
 			site.Asked = slurm.Asked.UTC().Format(time.RFC3339)
 		}
 		if slurm.Err != nil {
-			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
+			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+last(&slurm))
 		}
 	}
 	fabrics := nodestatus.Fabrics(k.Snapshot, k.Fabrics, fabric.Verdicts(site.Facts, in.UnnamedFacts))

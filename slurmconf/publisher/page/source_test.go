@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -75,14 +76,14 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 type slurm struct {
 	page.Jobs
 	nodes map[string]slurmctld.Node
-	jobs  []picture.Job
+	jobs  []occupancy.Job
 	asked time.Time
 	err   error
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(context.Context, string, []topology.Topology) page.Seen {
-	return page.Seen{Asked: s.asked, Nodes: s.nodes, Jobs: s.jobs, Err: s.err}
+func (s *slurm) Seen(context.Context, string, []topology.Topology) occupancy.View {
+	return occupancy.View{Asked: s.asked, Nodes: s.nodes, Jobs: s.jobs, Err: s.err}
 }
 
 // filled is a store with the reports of a site.
@@ -353,7 +354,7 @@ func TestSourceLive(t *testing.T) {
 	s, clusters := filled(t, racks(t, 1))
 	publish(t, s, clusters)
 	s.states = map[string]string{"gb200-00001": "IDLE", "gb200-00002": "IDLE"}
-	seen := &slurm{nodes: map[string]slurmctld.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
+	seen := &slurm{nodes: map[string]slurmctld.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []occupancy.Job{{Job: slurmctld.Job{ID: "7", Nodes: "gb200-00001"}}}}
 	site := siteOf(t, s, clusters, seen)
 	if a, b := site.Said["gb200-00001"], site.Said["gb200-00002"]; a.Use != "busy" || b.Use != "free" || len(site.Jobs) != 1 || len(site.Trouble) != 0 {
 		t.Errorf("%+v, %+v, jobs %v, trouble %q", a, b, site.Jobs, site.Trouble)

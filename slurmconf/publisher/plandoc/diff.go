@@ -187,11 +187,9 @@ func (c *Changes) sayWhy(next *Plan) {
 // fewer reports whether there are fewer devices of a Type in next. Devices that a node detects are not
 // known.
 func fewer(old, next []gres.Line) bool {
-	return slices.ContainsFunc(old, func(l gres.Line) bool {
-		had, known := gres.Count(old, l.Type)
-		has, knows := gres.Count(next, l.Type)
-		return known && knows && has < had
-	})
+	had, known := gres.Count(old)
+	has, knows := gres.Count(next)
+	return known && knows && len(gres.Fewer(had, has)) > 0
 }
 
 // renames returns, by new name, the old names of Nodes that are placed in both plans under

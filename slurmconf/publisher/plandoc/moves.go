@@ -43,19 +43,19 @@ func (d *Document) Remember(now time.Time, places, devices []string) {
 	d.Moves = append(d.Moves, step)
 }
 
-// Recent returns the nodes whose places and devices changed within the window, or since the
+// Recent returns how often the places and the devices of nodes changed within the window, or since the
 // last approval.
-func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
-	places, devices = map[string]bool{}, map[string]bool{}
+func (d *Document) Recent(now time.Time) (places, devices map[string]int) {
+	places, devices = map[string]int{}, map[string]int{}
 	for _, s := range d.Moves {
 		if !s.counts(now) {
 			continue
 		}
 		for _, n := range names(s.Places) {
-			places[n] = true
+			places[n]++
 		}
 		for _, n := range names(s.Devices) {
-			devices[n] = true
+			devices[n]++
 		}
 	}
 	return places, devices
@@ -69,19 +69,6 @@ func (d *Document) Until(now time.Time) (until time.Time) {
 		}
 	}
 	return until
-}
-
-// Times returns how often each node moved in the steps that count.
-func (d *Document) Times(now time.Time) map[string]int {
-	times := map[string]int{}
-	for i := range d.Moves {
-		if d.Moves[i].counts(now) {
-			for _, n := range names(d.Moves[i].Places) {
-				times[n]++
-			}
-		}
-	}
-	return times
 }
 
 // counts reports whether the step was made within the window. A step of the future counts

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -45,7 +46,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	}
 	c.Follow(0, nil)
 	c.checkFields(bad)
-	if c.YAML && c.named() && !c.Release.YAML() {
+	if c.YAML && c.named() && !c.Release.Does(slurmconf.TopologyYAML) {
 		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if !inputs.IsDNSLabel(c.Name) { // it names the stored plan
@@ -84,7 +85,7 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 		bad("maxChange", *c.MaxChange, "a share of 0 to 1")
 	}
 	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
-		if word, _, known := c.MaxDomainGPUs.Of(chip); !known || word != chip {
+		if word, _, known := fabric.Bounds(c.MaxDomainGPUs).Of(chip); !known || word != chip {
 			bad("maxDomainGPUs", chip, "one word of the product in capital letters, such as GB200")
 		} else if c.MaxDomainGPUs[chip] < 0 {
 			bad("maxDomainGPUs", c.MaxDomainGPUs[chip], "a number of GPUs, or 0 if NVLink ends in the machine")
@@ -179,7 +180,7 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 			}
 		}
 	}
-	if c.Gres.AutoDetect == gres.AutoDetectFull && c.named() && !c.Release.AutoDetectFull() {
+	if c.Gres.AutoDetect == gres.AutoDetectFull && c.named() && !c.Release.Does(slurmconf.AutoDetectFull) {
 		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
 	}
 }

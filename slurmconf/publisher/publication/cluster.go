@@ -78,8 +78,8 @@ func (c *Cluster) Follow(seen slurmconf.Release, stored *plandoc.Plan) {
 		}
 		c.Release = cmp.Or(c.Seen, slurmconf.Unseen)
 	}
-	c.YAML = c.Format == formatYAML || c.Format == "" && c.Release.YAML() && !keep
-	c.Annotates = *c.Annotate && c.Release.DynamicTopology()
+	c.YAML = c.Format == formatYAML || c.Format == "" && c.Release.Does(slurmconf.TopologyYAML) && !keep
+	c.Annotates = *c.Annotate && c.Release.Does(slurmconf.DynamicTopology)
 }
 
 // Guesses reports whether nobody knows which release loads the files, so that they are for
@@ -110,13 +110,13 @@ func (p *Publication) Place() plandoc.Location {
 
 // GresOptions is how gres.conf is made.
 func (c *Cluster) GresOptions() gres.Options {
-	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect, SeveralSockets: !c.Release.CoresOfOneSocket()}
+	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect, SeveralSockets: !c.Release.Does(slurmconf.CoresOfOneSocket)}
 }
 
 // FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is the published plan, or nil.
 // since says by Node since when a fabric is not ready.
 func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *fabric.Site {
-	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
+	s := &fabric.Site{Bounds: fabric.Bounds(c.MaxDomainGPUs), Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
 	if c.BlocksBy != "leaf" {
 		s.Plan = plan
 	}
@@ -138,8 +138,8 @@ func AnyFabrics(all []*Cluster) *fabric.Site {
 
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
-	return placement.Policy{EmptyLeaves: c.Release.TreeSkeleton(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
+	return placement.Policy{EmptyLeaves: c.Release.Does(slurmconf.EmptyUnits), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
+		MaxDomainGPUs: fabric.Bounds(c.MaxDomainGPUs), Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		BlocksOnly: c.Topology == string(slurmconf.KindBlock), OtherDefault: c.DefaultTopology == topology.FabricTopology || c.DefaultTopology == topology.FlatTopology, Annotates: c.Annotates,
 		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,

@@ -3,6 +3,7 @@ package publication
 import (
 	"slices"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
@@ -17,7 +18,7 @@ const (
 func (c *Cluster) checkMembership(bad func(key string, value any, want string)) {
 	switch {
 	case c.Membership != MembershipAnnotation:
-	case c.named() && !c.Release.DynamicTopology():
+	case c.named() && !c.Release.Does(slurmconf.DynamicTopology):
 		bad("membership", c.Membership, "file with Slurm "+c.SlurmVersion+": nodes that name their place need 25.05 or newer")
 	case !*c.Annotate:
 		bad("membership", c.Membership, "file with annotate: false")

@@ -14,7 +14,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Publication is one Slurm cluster's set of files: which nodes it takes, how
@@ -92,7 +91,7 @@ type Publication struct {
 	// such as {GB200: 144}; 0 says that NVLink ends in the machine. Nodes of a larger domain join no
 	// block, and need no IMEX. Quoin's own limits are 72 for GB200 and GB300, 256 for GH200, and one
 	// machine for H100 and the like. Other products have none: name the chip here.
-	MaxDomainGPUs fabric.Bounds `yaml:"maxDomainGPUs" plan:"yes"`
+	MaxDomainGPUs Pairs[int] `yaml:"maxDomainGPUs" plan:"yes"`
 	// ForgetBlocks are blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks" plan:"yes"`
 	// ForgetSwitches are leaf switches without nodes that are given up.
@@ -266,7 +265,7 @@ func (p *Publication) complete() {
 	}
 	if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && p.Format == "" { // else it follows the release that is seen
 		p.Format = formatConf
-		if r.YAML() {
+		if r.Does(slurmconf.TopologyYAML) {
 			p.Format = formatYAML
 		}
 	}

@@ -35,7 +35,7 @@ const gateTopology = "BlockName=b1 Nodes=n[01,03]\nBlockName=b2 Nodes=n[02,04]\n
 
 // gateHook hands on the status by which the gate refuses a job, and no other.
 const gateHook = `#!/bin/bash
-said=$(/rig/quoin-hook %s --run-dir /rig/run-$SLURMD_NODENAME --mapping-dir /rig/map-$SLURMD_NODENAME 2>&1)
+said=$(/rig/quoin-hook %s --run-dir /rig/run-$SLURMD_NODENAME --mapping-dir /rig/map-$SLURMD_NODENAME --wait 1m 2>&1)
 rc=$?
 [ -z "$said" ] || echo "$said" | tee -a /rig/log/hook.$SLURMD_NODENAME >&2
 [ $rc != 1 ]
@@ -81,7 +81,7 @@ func (r *gateRig) inState(state string) int {
 func (r *gateRig) configure(policy string, wait time.Duration) {
 	r.t.Helper()
 	for _, node := range r.names() {
-		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}, Wait: rundir.Duration(time.Minute)}
+		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}}
 		if err := rundir.Dir(r.path("run-" + node)).WriteHookConfig(c); err != nil {
 			r.t.Fatal(err)
 		}
