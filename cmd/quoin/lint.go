@@ -153,9 +153,10 @@ func splitJobs(files []lint.File) (found []topology.Finding) {
 	for _, f := range slices.DeleteFunc(slices.Clone(files), func(f lint.File) bool { return !isTopology(f) }) {
 		plan, err := slurmconf.ReadPlan(f.Name, f.Data)
 		for i := 0; err == nil && i < len(plan.Topologies); i++ { // else Lint says what is wrong
-			if t := &plan.Topologies[i]; fit.SplitSize(t) > 0 {
+			t := &plan.Topologies[i]
+			if size := fit.SplitSize(t); size > 0 {
 				found = append(found, topology.Finding{Subject: topology.Subject{File: f.Name, Line: 1}, Severity: topology.Warning, Reason: fit.ReasonJobSplit, Remedy: "set the base block size to the size of the largest block, if jobs of this size matter",
-					Message: fmt.Sprintf("Slurm gives a job of %d nodes several blocks of topology %s, although one block is large enough", fit.SplitSize(t), t.Name)})
+					Message: fmt.Sprintf("Slurm gives a job of %d nodes several blocks of topology %s, although one block is large enough", size, t.Name)})
 			}
 		}
 	}

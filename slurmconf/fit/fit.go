@@ -22,7 +22,8 @@ type Job struct {
 	Nodes int
 	// Segment is --segment: each so many nodes are together. 0: none.
 	Segment int
-	// Switches is --switches: the most leaf switches of a tree that the job may use. 0: any.
+	// Switches is --switches: the most leaf switches of a tree that the job may use. 0: any. After a
+	// while Slurm takes more, so a job that does not fit now waits for any nodes below one switch.
 	Switches int
 	// GPUs is --gpus-per-node: nodes with fewer GPUs are left out.
 	GPUs int
@@ -88,7 +89,8 @@ const (
 // Answer says whether a job can start, and where or why not.
 type Answer struct {
 	Verdict Verdict
-	// Why says why the job can never start, or what is not known. Remedy says how it can become
+	// Why says why the job can never start, what is not known, or why the job waits although enough
+	// nodes are free. Remedy says how it can become
 	// known.
 	Why, Remedy string
 	// Place is what the job would get: now, or when the needed nodes are up and free.
@@ -170,8 +172,14 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 		why = "a switch of the tree is below two others, and how Slurm places jobs there is not known"
 	case j.Consolidate || j.Spread || j.Exclusive:
 		why = "there is no rule here for --consolidate-segments, --spread-segments and --exclusive=topo"
-	case 0 < j.Switches && j.Switches < s.leaves:
-		why = "which leaf switches Slurm takes is not known: it waits a while for so few, and then starts the job on more"
+	case a.Verdict == Now && 0 < j.Switches && j.Switches < len(s.leaves):
+		const waits = "Slurm waits a while for so few leaf switches, and then starts the job on more"
+		switch fewest, most := s.onLeaves(j, unsure); {
+		case most < j.Nodes:
+			return Answer{Verdict: NotNow, Place: a.Place, Why: fmt.Sprintf("at most %d nodes are free below %s: %s", most, count(j.Switches, UnitLeaf), waits)}
+		case fewest < j.Nodes:
+			why = "which leaf switches Slurm takes is not known: " + waits
+		}
 	case s.HasBlocks() && s.mixed(j):
 		why = "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known"
 	}

@@ -2,8 +2,10 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,13 +300,19 @@ func TestRealFitSites(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(known))) //nolint:gosec // no secret
 			first := randomCloudSite(rng, known)
 			c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: "NodeName=x\nPartitionName=p Nodes=ALL\n"})
-			verdicts := map[Verdict]int{}
+			verdicts, kinds := map[Verdict]int{}, map[string]map[Verdict]int{}
 			for i := range sites {
 				s := first
 				if i > 0 {
 					s = randomCloudSite(rng, known)
 				}
-				s.compare(t, c, known, rng, jobs, verdicts)
+				s.compare(t, c, known, rng, jobs, kinds)
+			}
+			for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+				t.Logf("%s: %v", kind, kinds[kind])
+				for verdict, n := range kinds[kind] {
+					verdicts[verdict] += n
+				}
 			}
 			t.Logf("verdicts: %v", verdicts)
 			for _, v := range []Verdict{Now, NotNow, Never} {
@@ -316,29 +324,37 @@ func TestRealFitSites(t *testing.T) {
 	}
 }
 
-// compare asks for jobs while all nodes are free, and again when they are in their states.
-func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf.Release, rng *rand.Rand, jobs int, verdicts map[Verdict]int) {
+// compare asks for jobs while all nodes are free, and again when they are in their states. If all are
+// free, Slurm need not keep to --switches.
+func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf.Release, rng *rand.Rand, jobs int, kinds map[string]map[Verdict]int) {
 	t.Helper()
 	s.start(t, c)
 	site := s.site(release)
-	var asked []*Job
-	var texts []string
+	var asked, patient []*Job // the latter take any switches, as Slurm does after a while
+	var texts, later []string
 	for range jobs {
 		j := cloudJob(rng, site, len(s.nodes))
+		more := *j
+		more.Switches = 0
 		asked, texts = append(asked, j), append(texts, j.Command())
+		patient, later = append(patient, &more), append(later, more.Command())
 	}
-	ever, _ := starts(t, c, texts)
+	ever, _ := starts(t, c, later)
 	s.set(t, c)
 	now, said := starts(t, c, texts)
 	for i, j := range asked {
 		a := site.Answer(j)
-		verdicts[a.Verdict]++
+		kind := s.kind(j)
+		if kinds[kind] == nil {
+			kinds[kind] = map[Verdict]int{}
+		}
+		kinds[kind][a.Verdict]++
 		wrong := a.Verdict == Now != now[i] || a.Verdict == Never == ever[i] && !onlyNow(&a)
 		switch a.Verdict {
 		case Unknown:
 			wrong = a.Why == "" || a.Remedy == ""
 		case NotNow:
-			wrong = wrong || site.after(a.Needs).Answer(j).Verdict != Now
+			wrong = wrong || site.after(a.Needs).Answer(patient[i]).Verdict != Now
 		case Never:
 			wrong = wrong || a.Why == ""
 		}
@@ -346,6 +362,25 @@ func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf
 			t.Errorf("%s: %s %v: %s\n%s\n%s, and if all nodes are free: %t", texts[i], a.Verdict, a.Needs, a.Why, s.text(), said[i], ever[i])
 		}
 	}
+}
+
+// kind says what decides whether fit has a rule for a job: the topology, whether free nodes are
+// powered down, and the rare words of the job.
+func (s *cloudSite) kind(j *Job) string {
+	kind := string(s.topology.Kind)
+	if s.topology.Kind == topology.KindBlock && (j.Consolidate || j.Spread || j.Exclusive) {
+		kind += ", a rare option"
+	}
+	if s.topology.Kind == topology.KindBlock && s.mixed && j.GPUs > 0 {
+		kind += ", mixed GPUs"
+	}
+	if s.topology.Kind == topology.KindTree && j.Switches > 0 {
+		kind += ", --switches"
+	}
+	if len(s.in(func(state State) bool { return state.Off })) > 0 {
+		return kind + ", some off"
+	}
+	return kind + ", all up"
 }
 
 // text describes the site.

@@ -26,8 +26,8 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
-	// leaves is how many switches of the tree have nodes.
-	leaves int
+	// leaves are the nodes of each switch of the tree that has some.
+	leaves [][]string
 }
 
 // NewSite returns the site of a topology whose nodes are in these states.
@@ -66,7 +66,7 @@ func (s *Site) tops(switches []topology.Switch) {
 		if len(switches[i].Nodes) == 0 {
 			continue
 		}
-		s.leaves++
+		s.leaves = append(s.leaves, switches[i].Nodes)
 		path := paths[switches[i].Name] + "/" + switches[i].Name
 		name := strings.Split(path, "/")[1]
 		at, known := tops[name]
@@ -109,20 +109,8 @@ func (s *Site) Nodes() []string {
 }
 
 // Where are the nodes whose states have something.
-func (s *Site) Where(has func(State) bool) (nodes []string) {
-	for _, node := range s.Apart {
-		if has(s.State(node)) {
-			nodes = append(nodes, node)
-		}
-	}
-	for i := range s.Blocks {
-		for _, node := range s.Blocks[i].Nodes {
-			if has(s.State(node)) {
-				nodes = append(nodes, node)
-			}
-		}
-	}
-	return nodes
+func (s *Site) Where(has func(State) bool) []string {
+	return slices.DeleteFunc(s.Nodes(), func(node string) bool { return !has(s.State(node)) })
 }
 
 // The views of a site: what a job can have at once, and what it can have later.
@@ -170,6 +158,37 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 		all[v].Apart = n
 	}
 	return all
+}
+
+// onLeaves are the free nodes of as many leaf switches as the job asks for: of those with the fewest,
+// and of those with the most. Slurm takes all nodes of one before it goes to the next, but not if some
+// are powered down. Then, and if it is not known which are free, fewest is 0.
+func (s *Site) onLeaves(j *Job, unsure int) (fewest, most int) {
+	var free []int
+	sure := true
+	for _, nodes := range s.leaves {
+		n := 0
+		for _, node := range nodes {
+			state := s.State(node)
+			if !j.takes(state) || state.first() != now {
+				continue
+			}
+			doubt := j.unsure(state) && unsure > now
+			sure = sure && !state.Off && !doubt
+			if !doubt {
+				n++
+			}
+		}
+		if n > 0 {
+			free = append(free, n)
+		}
+	}
+	slices.Sort(free)
+	n := min(j.Switches, len(free))
+	if sure {
+		fewest = sum(free[:n])
+	}
+	return fewest, sum(free[len(free)-n:])
 }
 
 // first is the first view that has a node.

@@ -24,7 +24,7 @@ type Fit struct {
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
 	// Verdict is now, not now, never or unknown. It is empty if no job was asked about. Why is the
-	// reason of never, and what is missing if it is unknown.
+	// reason of never and of a wait without Needs, and what is missing if it is unknown.
 	Verdict fit.Verdict `json:"verdict,omitempty"`
 	Why     string      `json:"why,omitempty"`
 	// Blocks are what the job would get. In a tree it is the switch above all its nodes.
@@ -234,16 +234,7 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 			a.printBlocks(w)
 		}
 	case fit.NotNow:
-		fmt.Fprintln(w, "not now: the job fits if more nodes are free and available, for example")
-		var rows [][]string
-		for _, n := range a.Needs {
-			first := []string{cmp.Or(n.Block, a.none()), strconv.Itoa(n.Count)}
-			for _, why := range slices.Sorted(maps.Keys(n.States)) {
-				rows = append(rows, append(first, why, hostlist.Shorten(n.States[why])))
-				first = []string{"", ""}
-			}
-		}
-		Table(w, []string{a.unit, "NODES", "STATE", "ANY OF"}, rows)
+		a.printNeeds(w)
 		fmt.Fprintln(w, "then it gets")
 		a.printBlocks(w)
 	case fit.Never:
@@ -266,6 +257,24 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 	}
 	a.printStates(w, now)
 	a.printReservations(w)
+}
+
+// printNeeds prints why the job does not fit now: the nodes that are not free, or Slurm's wait.
+func (a *Fit) printNeeds(w io.Writer) {
+	if a.Why != "" {
+		fmt.Fprintln(w, "not now: "+a.Why)
+		return
+	}
+	fmt.Fprintln(w, "not now: the job fits if more nodes are free and available, for example")
+	var rows [][]string
+	for _, n := range a.Needs {
+		first := []string{cmp.Or(n.Block, a.none()), strconv.Itoa(n.Count)}
+		for _, why := range slices.Sorted(maps.Keys(n.States)) {
+			rows = append(rows, append(first, why, hostlist.Shorten(n.States[why])))
+			first = []string{"", ""}
+		}
+	}
+	Table(w, []string{a.unit, "NODES", "STATE", "ANY OF"}, rows)
 }
 
 func (a *Fit) printBlocks(w io.Writer) {
