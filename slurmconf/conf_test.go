@@ -179,12 +179,14 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestEscapedCharacters reads what follows a backslash as it is.
-func TestEscapedCharacters(t *testing.T) {
-	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n1")}}}}
-	got, err := ParseTopologies("topology.conf", []byte("BlockName=\\b1 Nodes=n1\n"))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
+// TestEscapedAndQuoted reads what follows a backslash as it is, and values in quotes, at the end of the text too.
+func TestEscapedAndQuoted(t *testing.T) {
+	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-2]")}}}}
+	for _, text := range []string{"BlockName=\\b1 Nodes=n[1-2]\n", `BlockName="b1" Nodes="n[1-2]"`, "BlockName=\"b1\" Nodes=n[1-2]\n"} {
+		got, err := ParseTopologies("topology.conf", []byte(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
+		}
 	}
 }
 
@@ -193,17 +195,6 @@ func TestConfWithoutSizes(t *testing.T) {
 	text, err := RenderConf(topology.Topology{Name: "nvl", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n1")}}}, "")
 	if err != nil || string(text) != "BlockName=b1 Nodes=n1\n" {
 		t.Errorf("%q, %v", text, err)
-	}
-}
-
-// TestQuotedValues reads values in quotes, at the end of the text too.
-func TestQuotedValues(t *testing.T) {
-	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-2]")}}}}
-	for _, text := range []string{`BlockName="b1" Nodes="n[1-2]"`, "BlockName=\"b1\" Nodes=n[1-2]\n"} {
-		got, err := ParseTopologies("topology.conf", []byte(text))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
-		}
 	}
 }
 

@@ -91,19 +91,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestJudgeLeaves(t *testing.T) {
-	for want, own := range map[string][]int{
-		"3 leaf switches, 2 would be large enough": {4, 4, 4, 0},
-		"2 leaf switches, 1 would be large enough": {4, 4, 0, 0},
-		"2 leaf switches":                          {8, 2, 0, 0},
-		"1 leaf switch":                            {0, 4, 0, 0},
-	} {
-		if got := judged(t, topology.KindTree, nil, []int{8, 4, 8, 16}, own, 0, 0, false); got.Words() != want {
-			t.Errorf("%v: %s, want %s", own, got.Words(), want)
-		}
-	}
-}
-
 // TestJudgeFinds judges each place that find returns on random sites. All segments are whole.
 // If a segment fits in a base block, find finds a place in some so many of the job's own blocks
 // while no other job is there, and none in fewer.

@@ -1,7 +1,6 @@
 package slurmctld_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -140,21 +139,5 @@ func TestCompareTheTree(t *testing.T) {
 	const shown = "SwitchName=s Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=l[1-2]\nSwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
 	if diff := cmp.Diff([]string(nil), compareShown(t, shown, "topology.yaml", file)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestTimes reads the times of slurmrestd's answers.
-func TestTimes(t *testing.T) {
-	var times slurmctld.Times
-	err := errors.Join(
-		times.ReadDiag(strings.NewReader(`{"statistics":{"req_time":{"set":true,"number":20},"req_time_start":{"set":true,"number":10}}}`)),
-		times.ReadConf(strings.NewReader(`{"slurm_conf_meta":{"BOOT_TIME":5}}`)))
-	if err != nil || times.Now != 20 || times.Counting != 10 || times.Boot != 5 {
-		t.Errorf("%+v, %v", times, err)
-	}
-	for _, bad := range []string{"", "[]", "x"} {
-		if times.ReadDiag(strings.NewReader(bad)) == nil || times.ReadConf(strings.NewReader(bad)) == nil {
-			t.Errorf("%q is read", bad)
-		}
 	}
 }
