@@ -317,11 +317,6 @@ func inBubbleWith(t *testing.T, store *memory, pubs []*publication.Cluster, prep
 	})
 }
 
-// later prepares a publisher that begins so long after the start of its bubble.
-func later(wait time.Duration) func(*Publisher) {
-	return func(*Publisher) { time.Sleep(wait) }
-}
-
 func newPublisher(store Store, pubs []*publication.Cluster) *Publisher {
 	return New(store, pubs, Options{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
