@@ -163,14 +163,20 @@ func (o *nodeTest) rest(t *testing.T) {
 		_, err := c.Snapshot()
 		return err == nil, fmt.Sprint(err)
 	})
-	node, cluster := len(o.requests.requests()), len(requests.requests())
-	o.label(t, "n1", imex.DomainLabel, `"`+someDomain+`"`)
-	time.Sleep(restTime)
-	if seen := o.requests.requests(); len(seen) != node {
-		t.Errorf("the agent's requests at rest: %q", seen[node:])
+	var agent, publisher []string
+	// client-go pauses for up to a minute before it makes a watch again that the API server has ended at its start.
+	for pauses := 0; pauses == 0 || pauses < 4 && len(agent)+len(publisher) > 0; pauses++ {
+		node, cluster := len(o.requests.requests()), len(requests.requests())
+		o.label(t, "n1", imex.DomainLabel, "null")
+		o.label(t, "n1", imex.DomainLabel, `"`+someDomain+`"`)
+		time.Sleep(restTime)
+		agent, publisher = o.requests.requests()[node:], requests.requests()[cluster:]
 	}
-	if seen := requests.requests(); len(seen) != cluster {
-		t.Errorf("the publisher's requests at rest: %q", seen[cluster:])
+	if len(agent) > 0 {
+		t.Errorf("the agent's requests at rest: %q", agent)
+	}
+	if len(publisher) > 0 {
+		t.Errorf("the publisher's requests at rest: %q", publisher)
 	}
 	for _, request := range requests.requests() {
 		if !strings.Contains(request, "watch=true") && !strings.HasPrefix(request, "POST ") {
