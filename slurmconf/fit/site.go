@@ -100,17 +100,22 @@ func (s *Site) HasBlocks() bool { return len(s.Sizes) > 0 }
 func (s *Site) release() slurmconf.Release { return cmp.Or(s.Release, slurmconf.Latest) }
 
 // Nodes are all nodes that a job may have.
-func (s *Site) Nodes() []string {
-	all := slices.Clone(s.Apart)
-	for i := range s.Blocks {
-		all = append(all, s.Blocks[i].Nodes...)
-	}
-	return all
-}
+func (s *Site) Nodes() []string { return s.Where(func(State) bool { return true }) }
 
 // Where are the nodes whose states have something.
-func (s *Site) Where(has func(State) bool) []string {
-	return slices.DeleteFunc(s.Nodes(), func(node string) bool { return !has(s.State(node)) })
+func (s *Site) Where(has func(State) bool) (nodes []string) {
+	add := func(some []string) {
+		for _, node := range some {
+			if has(s.State(node)) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	add(s.Apart)
+	for i := range s.Blocks {
+		add(s.Blocks[i].Nodes)
+	}
+	return nodes
 }
 
 // The views of a site: what a job can have at once, and what it can have later.
