@@ -128,6 +128,9 @@ func (s *Site) Answer(asked *Job) Answer {
 // unsaid returns the nodes of which nobody said whether the job can have them, and says so.
 func (s *Site) unsaid(j *Job) (nodes []string, why string) {
 	nodes = s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
+	if len(nodes) == 0 {
+		return nil, ""
+	}
 	states := s.Where(func(state State) bool { return state.Use == Unsaid })
 	switch {
 	case len(states) > 0 && len(states) == len(s.Nodes()):
@@ -180,7 +183,7 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 		case fewest < j.Nodes:
 			why = "which leaf switches Slurm takes is not known: " + waits
 		}
-	case s.HasBlocks() && s.mixed(j):
+	case s.HasBlocks() && j.GPUs > 0 && s.mixed(j):
 		why = "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known"
 	}
 	if why != "" {
@@ -199,7 +202,7 @@ func (s *Site) dark(j *Job) bool {
 // mixed reports whether nodes that have the GPUs that the job asks for have different numbers of these.
 func (s *Site) mixed(j *Job) bool {
 	gpus := map[int]bool{}
-	for _, node := range s.Where(func(state State) bool { return j.GPUs > 0 && j.takes(state) && !j.unsure(state) }) {
+	for _, node := range s.Where(func(state State) bool { return j.takes(state) && !j.unsure(state) }) {
 		gpus[s.State(node).GPUs] = true
 	}
 	return len(gpus) > 1
