@@ -186,7 +186,7 @@ func (s *sight) elsewhere() topology.Finding {
 	case ours != nil:
 		return because(fmt.Sprintf("pod %s holds a channel of another domain, or of one that was deleted, on node %s", ours, ours.facts.node),
 			"if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: "+ours.Namespace+" and imex.name to its name")
-	case others && s.job != "":
+	case others && s.job != "" && s.config.Adopts():
 		return because("there is another ComputeDomain: CUDA fails in a clique of two domains",
 			"set imex.join to holder, because pods of jobs, such as "+s.job+", hold channels of domains of their own")
 	case others:
