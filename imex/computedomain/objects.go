@@ -103,7 +103,7 @@ func (o *Objects) Seen() *imex.Observation {
 	pods, claims := o.pods.all(), joinClaims(o.claims.all(), o.pods.all())
 	s := &sight{config: o.config, serves: imex.OwnDaemons, domains: o.domains.all(), cliques: factsOf(o.cliques.all()), pods: pods, holders: o.holders, installed: o.Installed}
 	if o.ClassesRead {
-		s.serves = ServiceOf(o.classes)
+		s.serves = serviceOf(o.classes)
 	}
 	for i := range claims {
 		if c := &claims[i]; c.Owner == imex.OwnerOther && c.Domain != "" && len(c.Pods) > 0 && (s.job == "" || c.Pods[0] < s.job) {

@@ -192,11 +192,11 @@ func (d *driver) known() (imex.Service, error) {
 	if apierrors.IsNotFound(err) { // of an API server without DeviceClasses
 		return imex.NoService, nil
 	}
-	return ServiceOf(factsOf(found)), err
+	return serviceOf(factsOf(found)), err
 }
 
-// ServiceOf returns how the driver serves, by the names of the DeviceClasses.
-func ServiceOf(classes []string) imex.Service {
+// serviceOf returns how the driver serves, by the names of the DeviceClasses.
+func serviceOf(classes []string) imex.Service {
 	switch {
 	case !slices.Contains(classes, channelClass):
 		return imex.NoService
