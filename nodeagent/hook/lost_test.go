@@ -87,7 +87,7 @@ func TestLostEpilog(t *testing.T) {
 				}
 			}
 			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE2=1:0")
-			all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
+			all, err := rundir.Dir(p.run).Endings()
 			want := tt.want
 			if want == 0 {
 				want = written.Unix()
@@ -132,8 +132,8 @@ func TestLateEpilog(t *testing.T) {
 			p.check("the first run's Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 			p.hook("epilog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
 			p.check("the second's", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
-			if all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir()); len(all) != 2 || err != nil {
-				t.Errorf("%d summaries, %v; want one of each run", len(all), err)
+			if all, err := rundir.Dir(p.run).Endings(); len(all) != 2 || err != nil {
+				t.Errorf("%d endings, %v; want one of each run", len(all), err)
 			}
 		})
 	}

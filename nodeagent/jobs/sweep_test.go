@@ -221,14 +221,17 @@ func TestSweepMarks(t *testing.T) {
 	r.prolog("17", 0)
 	r.prolog("18", 1)
 	mark := func(id, start string) {
-		r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}}))
+		r.must(rundir.Dir(r.run).End(rundir.MarkOf(rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, rundir.Run{StartTime: start}, r.now.wall, "3:0")))
 	}
 	mark("17", "100")
 	mark("18", "50") // of an earlier run
 	r.after(10 * time.Second)
 	r.want("released at the next look", "1:18")
-	if marks, err := rundir.Dir(r.run).Releases().All(); len(marks) > 0 || err != nil {
+	if marks, err := rundir.Dir(r.run).Marks(); len(marks) > 0 || err != nil {
 		t.Errorf("marks %v, %v are left", marks, err)
+	}
+	if s := r.summaries(); len(s) != 1 || s[0].ExitCode != "3:0" || s[0].Record.JobID != "17" {
+		t.Errorf("summaries %+v, want one of job 17 with the Epilog's word", s)
 	}
 }
 
