@@ -41,7 +41,7 @@ func (r *Registry) finish(s topology.Sample, now moment) {
 	holders := r.records.holders()
 	for _, e := range r.ended {
 		if e.waits(now) {
-			e.use.Finish(s, now.wall, func(uuid string) bool { return len(holders[uuid]) > 0 })
+			e.use.Finish(s, func(uuid string) bool { return len(holders[uuid]) > 0 })
 		}
 	}
 }

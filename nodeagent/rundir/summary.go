@@ -53,7 +53,7 @@ func (d Dir) SummaryDir() string { return filepath.Join(string(d), summaryFolder
 // job can run twice within a second; then its SLUIDs differ.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
-	if !isPlainPart(start) || len(start) > 20 {
+	if start == "" || !isPlainPart(start) || len(start) > 20 {
 		start = "0"
 	}
 	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
@@ -127,7 +127,6 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
 	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
-	s.Use = s.Use.Ended()
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("write job summary: %w", err)

@@ -93,14 +93,14 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 		r := records[key]
 		u, err := s.RunDir.Uses().Of(key, &r)
 		s.skip(err)
-		nodes = append(nodes, nodeRun{record: r, use: u.Ended()})
+		nodes = append(nodes, nodeRun{record: r, use: u})
 	}
 	endings, err := s.RunDir.Endings()
 	s.skip(err)
 	for _, e := range endings {
 		u, err := s.RunDir.Uses().Of(e.Key, &e.Record)
 		s.skip(err)
-		nodes = append(nodes, nodeRun{record: e.Record, use: u.Ended(), ended: e.Ended, exit: e.ExitCode, waits: true})
+		nodes = append(nodes, nodeRun{record: e.Record, use: u, ended: e.Ended, exit: e.ExitCode, waits: true})
 	}
 	return nodes, nil
 }
