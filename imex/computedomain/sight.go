@@ -163,7 +163,7 @@ func (s *sight) unshared() topology.Finding {
 
 // elsewhere says why the configured domain is not created while it is not there: nodes may be in another domain or join one.
 // Its channels would be taken away, or CUDA would fail in a clique of two domains. It is empty if nothing shows that. Jobs' own
-// domains do not count with imex.join: holder. They come and go, so no message names one: all nodes have the message.
+// domains do not count with imex.join: holder. They come and go, so no message of the publisher names one.
 func (s *sight) elsewhere() topology.Finding {
 	because := func(why, remedy string) topology.Finding {
 		return topology.Finding{Reason: imex.NoDomain, Message: fmt.Sprintf("ComputeDomain %s is not created, because %s", keyOf(s.config), why), Remedy: remedy}
