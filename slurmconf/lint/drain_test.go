@@ -138,13 +138,14 @@ func TestGPULines(t *testing.T) {
 		"some lines without File":    {"Name=gpu File=/dev/nvidia0\nName=gpu Count=7\n", map[string]*Node{"n1": node(eight), "n2": node(four)}, nil, "gpu lines: 0 nodes agree, 0 differ, 2 not judged (n1: some lines for gpu have File or Type and others do not)"},
 		"detected": {detected, map[string]*Node{"n1": node(eight), "n2": node(eight), "n3": node(eight), "n4": node(eight)},
 			map[string]gres.Registration{"n1": {Count: 8, Sockets: 1}, "n2": {Count: 4}, "n4": {Count: 8, Sockets: 2}}, "gpu lines: 1 nodes agree, 1 differ, 2 not judged (n3: it has no report)"},
+		"fewer shards":           {listed + "Name=shard Count=4\n", map[string]*Node{"n1": node(gres.ReadCounts("gpu:8,shard:8")), "n2": node(eight)}, nil, "gpu lines: 1 nodes agree, 1 differ, 0 not judged"},
 		"a word of Gres=":        {listed, map[string]*Node{"n1": node(gres.ReadCounts("gpu:8x"))}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: a word of Gres= is not known)"},
 		"no gres.conf":           {"", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: there is no gres.conf here)"},
 		"a file that is refused": {"Name=gpu File=/dev/nvidia[0-7] Foo=1\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 1 differ, 0 not judged"},
 		"no lines":               {"nothing\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: gres.conf was not read)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, KnownNodes: slices.Sorted(maps.Keys(tt.nodes)), Found: tt.found, GRES: true}
+			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu", "shard"}, Nodes: tt.nodes, KnownNodes: slices.Sorted(maps.Keys(tt.nodes)), Found: tt.found, GRES: true}
 			var files []File
 			if tt.gres != "" {
 				files = []File{{Name: "gres.conf", Data: []byte(tt.gres)}}
