@@ -19,7 +19,7 @@ func (g GPULines) String() string {
 	if g == (GPULines{}) {
 		return ""
 	}
-	text := fmt.Sprintf("gpu lines: %d nodes agree, %d differ, %d not judged", g.Agree, g.Differ, g.NotJudged)
+	text := fmt.Sprintf("nodes whose gpu lines agree: %d, differ: %d, not judged: %d", g.Agree, g.Differ, g.NotJudged)
 	if g.Why != "" {
 		text += " (" + g.Why + ")"
 	}
