@@ -29,11 +29,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 		imex.Patience = imexPatience
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	reader := local.New(imex)
-	return &nvmlMachine{lib, c.HostRoot, reader}, func() {
-		reader.Close()
-		_ = lib.Close() // the process ends
-	}, nil
+	return &nvmlMachine{lib, c.HostRoot, local.New(imex)}, func() { _ = lib.Close() }, nil // the process ends
 }
 
 // nvmlMachine is this machine.

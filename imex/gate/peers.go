@@ -59,7 +59,6 @@ func (s *State) PeersOf(node, nodeList string, addresses Addresses) Peers {
 	delete(nodes, own)
 	s.addPeers(&p, own, nodes, addresses)
 	slices.Sort(p.Missing)
-	p.Missing = slices.Compact(p.Missing)
 	slices.Sort(p.Unknown)
 	return p
 }

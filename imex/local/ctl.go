@@ -32,11 +32,7 @@ type ctl struct {
 	// underWay gets the answer to the question asked at since; nil without one.
 	underWay chan answer
 	since    time.Time
-	// stop ends the program of the question that is under way.
-	stop context.CancelFunc
-	// of is the question that the states answer.
-	of             question
-	daemon, domain said
+	last     answer
 }
 
 // answer is what the program said to a question.
@@ -46,20 +42,19 @@ type answer struct {
 }
 
 // ask asks a question, unless one is still under way, and waits for the answer for
-// patience at most.
-func (c *ctl) ask(q question) {
-	if q != c.of {
-		c.forget()
-		c.of = q
+// patience at most. It returns the last answer to this question. The program of a question ends
+// when this process does.
+func (c *ctl) ask(q question) answer {
+	if q != c.last.to {
+		c.last = answer{to: q}
 	}
 	if c.underWay == nil {
 		c.underWay, c.since = make(chan answer, 1), time.Now()
-		var ctx context.Context
-		ctx, c.stop = context.WithTimeout(context.Background(), c.timeout)
-		go func(to chan<- answer, done func()) {
+		ctx, done := context.WithTimeout(context.Background(), c.timeout)
+		go func(to chan<- answer) {
+			defer done()
 			to <- q.ask(ctx)
-			done()
-		}(c.underWay, c.stop)
+		}(c.underWay)
 	}
 	patience := time.NewTimer(c.patience)
 	defer patience.Stop()
@@ -67,36 +62,23 @@ func (c *ctl) ask(q question) {
 	case a := <-c.underWay:
 		c.underWay = nil
 		if a.to == q {
-			c.daemon.take(a.daemon)
-			c.domain.take(a.domain)
+			c.last.daemon.take(a.daemon)
+			c.last.domain.take(a.domain)
 		}
 	case <-patience.C:
 		if time.Since(c.since) >= c.timeout+dieWithin {
 			stuck := said{err: errors.New(ctlProgram + " does not end when it is killed: the driver holds it; see dmesg")}
-			c.daemon.take(stuck)
+			c.last.daemon.take(stuck)
 			if q.domain {
-				c.domain.take(stuck)
+				c.last.domain.take(stuck)
 			}
 		}
 	}
-}
-
-// end ends the program of the question that is under way. It waits a while for the program's end, because this process
-// ends next.
-func (c *ctl) end() {
-	if c.underWay == nil {
-		return
-	}
-	c.stop()
-	select {
-	case <-c.underWay:
-	case <-time.After(dieWithin):
-	}
-	c.underWay = nil
+	return c.last
 }
 
 // forget forgets what was said.
-func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
+func (c *ctl) forget() { c.last = answer{} }
 
 // said is a state that the program said, or why it said none. Both are empty before the
 // first answer, and for a state that was not asked for.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
@@ -116,30 +115,6 @@ func TestLocalMissedAnswer(t *testing.T) {
 	}
 }
 
-// TestLocalClose closes a reader while the program hangs, with a child: both end at once.
-func TestLocalClose(t *testing.T) {
-	m := newDaemonMachine(t, podConfig)
-	m.local.ctl.patience, m.local.ctl.timeout = time.Millisecond, time.Hour
-	pids := filepath.Join(m.root, "pids")
-	m.script("sleep 1000 & echo $$ $! >" + pids + "\nwait")
-	m.read()
-	var program, child int
-	await.Until(t, "the program", func() bool {
-		data, _ := os.ReadFile(pids)
-		n, _ := fmt.Sscan(string(data), &program, &child)
-		return n == 2
-	})
-	m.local.Close()
-	await.Until(t, "the end of the program and its child", func() bool { return !lives(program) && !lives(child) })
-}
-
-// lives reports whether a process is there and has not ended.
-func lives(pid int) bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := strings.Cut(string(data), ") ")
-	return err == nil && !strings.HasPrefix(state, "Z")
-}
-
 // TestLocalPatience has an answer come after the reading: the next one has it, and
 // nothing is asked while it is under way.
 func TestLocalPatience(t *testing.T) {
@@ -180,7 +155,7 @@ func TestLocalStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
+	c.last.to, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
 	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl does not end when it is killed: the driver holds it; see dmesg"
 	for range 2 {
 		if got := m.read(); got != want {

@@ -13,8 +13,6 @@ import (
 const (
 	// lookUpWait bounds all questions for the addresses of a job's nodes together.
 	lookUpWait = time.Second
-	// maxLookUps is how many names are looked up. A clique has at most 18 nodes as a rule.
-	maxLookUps = 64
 	// maxAddresses bounds what is read of an answer, in bytes.
 	maxAddresses = 64 << 10
 )
@@ -39,28 +37,17 @@ func resolver(ctx context.Context, name string) (all []string) {
 	return all
 }
 
-// addressesOf looks up the addresses of nodes, all at once. A name without an answer in time
-// has none, and so have names beyond maxLookUps.
+// addressesOf looks up the addresses of nodes, one after the other. A name that is not answered in time
+// has none, and so have the names after it.
 func addressesOf(ctx context.Context, ask lookUp, names []string) gate.Addresses {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	names = names[:min(len(names), maxLookUps)]
-	type answer struct {
-		name string
-		all  []string
-	}
-	answers := make(chan answer, len(names)) // with room for answers that come too late
-	for _, name := range names {
-		go func() { answers <- answer{name, ask(ctx, name)} }()
-	}
 	found := gate.Addresses{}
-	for range names {
-		select {
-		case a := <-answers:
-			found[a.name] = a.all
-		case <-ctx.Done():
-			return found
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
 		}
+		found[name] = ask(ctx, name)
 	}
 	return found
 }

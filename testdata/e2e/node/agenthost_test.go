@@ -136,9 +136,9 @@ func TestAgentHostIMEX(t *testing.T) {
 	if code, said := prolog("n[1-3]"); code != 0 || said != "" {
 		t.Errorf("with all nodes, which are connected: %d, %s", code, said)
 	}
-	m.put("etc/nvidia-imex/nodes_config.cfg", strings.Repeat("10.0.0.1\n", 36), 0o600)
-	gateIs("its list has the nodes of two racks", func(g *gate.State) bool {
-		return ready(g) && strings.Contains(g.Message, "nodes_config.cfg has 36 nodes, and NVLink joins at most 18 such nodes") && strings.Contains(g.Remedy, "quoin imex nodes-config")
+	m.put(m.path("etc/nvidia-imex/nodes_config.cfg"), strings.Repeat("10.0.0.1\n", 36), 0o600) // the list that the configuration names, below the machine's root
+	gateIs("its list has more nodes than NVLink joins", func(g *gate.State) bool {
+		return ready(g) && strings.Contains(g.Message, "nodes_config.cfg has 36 nodes, and NVLink joins at most 9 such nodes") && strings.Contains(g.Remedy, "quoin imex nodes-config")
 	})
 
 	events := filepath.Join(m.cgroups, "system.slice/nvidia-imex.service/cgroup.events")
