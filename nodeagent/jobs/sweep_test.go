@@ -122,6 +122,40 @@ func TestSweepBoot(t *testing.T) {
 	r.want("a job of this boot, before its hook has said which boot it is", "0:18")
 }
 
+// TestLostEpilogEndsWhen says when a job without an Epilog ended: now, where the agent has seen the end;
+// at the last sample where the machine has booted since, else at its start.
+func TestLostEpilogEndsWhen(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		sample, boots bool
+		want          time.Duration // after the job's start
+	}{
+		{"its step is gone", true, false, 60 * time.Second},
+		{"another boot, with a sample", true, true, 10 * time.Second},
+		{"another boot, no sample", false, true, 0},
+	} {
+		r := newJobsRig(t)
+		r.Listen("n1_17.4294967292")
+		started := r.now.wall
+		r.prolog("17", 0)
+		if c.sample {
+			r.sample(10*time.Second, busyGPU(0))
+		}
+		r.after(20 * time.Second)
+		if c.boots {
+			r.boot = "boot-2"
+			r.start()
+		} else {
+			r.HangUp("n1_17.4294967292")
+			r.after(40 * time.Second)
+		}
+		s := r.summaries()
+		if len(s) != 1 || s[0].Ended != started.Add(c.want).Unix() {
+			t.Errorf("%s: summaries %+v, want one that ends %s after the start", c.what, s, c.want)
+		}
+	}
+}
+
 // TestSweepOrphan releases a line of no record after the grace, unless the job is
 // seen or its record cannot be read.
 func TestSweepOrphan(t *testing.T) {
