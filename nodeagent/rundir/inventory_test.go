@@ -27,6 +27,7 @@ func TestResolve(t *testing.T) {
 	inv := testInventory()
 	const mig = "/dev/nvidia4,/dev/nvidia-caps/nvidia-cap22,/dev/nvidia-caps/nvidia-cap21"
 	files := func(list ...string) []string { return list }
+	lost := &Inventory{Entries: []Entry{{Minor: 5, UUID: "GPU-l", Lost: true}, {GRESIndex: 1, Minor: 6, UUID: "GPU-m", ExporterID: "6"}}}
 	tests := []struct {
 		name    string
 		inv     *Inventory
@@ -55,6 +56,8 @@ func TestResolve(t *testing.T) {
 		{"stale inventory: no label rather than a wrong one", inv, files("/dev/nvidia2"), "GPU-x,GPU-y", nil, "no GPU-x"},
 		{"MIG that the inventory does not know", inv, files("/dev/nvidia2"), "MIG-x", nil, "no MIG-x"},
 		{"MIG without an inventory", nil, files("/dev/nvidia2"), "MIG-x", nil, "no inventory: MIG-x"},
+		{"a lost GPU by its file", lost, files("/dev/nvidia5", "/dev/nvidia6"), "", []string{"6"}, "/dev/nvidia5 is lost"},
+		{"a lost GPU by its UUID", lost, nil, "GPU-l", nil, "GPU-l is lost"},
 		{"none", inv, nil, "", nil, ""},
 	}
 	for _, tt := range tests {
