@@ -120,10 +120,9 @@ func AmendSummary(dir string, key string, record *Record, u *Use) error {
 	return atomicfile.WriteMode(path, append(data, '\n'), info.Mode().Perm())
 }
 
-// ReadSummaries reads the summaries of a directory, the oldest first; only of the named
-// jobs, if there are any. The error names each file that cannot be read. A missing
-// directory has no summaries.
-func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
+// ReadSummaries reads the summaries of a directory, the oldest first. The error names each
+// file that cannot be read. A missing directory has no summaries.
+func ReadSummaries(dir string) ([]Summary, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -133,7 +132,7 @@ func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	var all []Summary
 	var failed error
 	for _, e := range entries {
-		if !isSummary(e.Name()) || !isSummaryOf(e.Name(), jobs) {
+		if !isSummary(e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -148,15 +147,6 @@ func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	}
 	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
 	return all, failed
-}
-
-// isSummaryOf says, by a file's name, whether it may be of one of the jobs.
-func isSummaryOf(name string, jobs []string) bool {
-	_, key, _ := strings.Cut(name, "-")
-	return len(jobs) == 0 || slices.ContainsFunc(jobs, func(job string) bool {
-		rest, is := strings.CutPrefix(key, job)
-		return is && rest != "" && strings.ContainsAny(rest[:1], "-@")
-	})
 }
 
 func readSummary(path string) (*Summary, error) {
