@@ -30,7 +30,9 @@ func TestRealRecording(t *testing.T) {
 	named := func(instance, more string) string {
 		return `quoin_job_info{publication="p", cluster="c", job_id="7", job="quoin-publisher", instance="` + instance + `"` + more + `}`
 	}
-	job7 := func(more string) []sample { return []sample{{`quoin:job:info{cluster="c", job_id="7"` + more + `}`, 1}} }
+	job7 := func(more string) []sample {
+		return []sample{{`quoin:job:info{cluster="c", job_id="7"` + more + `}`, 1}}
+	}
 	ofNode1 := info("i", `, node="n"`)
 	one7 := []sample{{`quoin:job_devices:count{cluster="c", job_id="7"}`, 1}}
 	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }

@@ -125,7 +125,7 @@ func (g *gateWait) inBlock(node string, nodes []string) []string {
 		blocks, _ := readBlocks(g.h.env("SLURM_CONF"), g.h.env("SLURM_JOB_NODELIST"))
 		for _, b := range blocks {
 			of := map[string]bool{}
-			if hostlist.Walk(b.Nodes, func(name []byte) { of[string(name)] = true }) == nil && of[node] {
+			if hostlist.Walk(b.nodes, func(name []byte) { of[string(name)] = true }) == nil && of[node] {
 				g.block = of
 			}
 		}

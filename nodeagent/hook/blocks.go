@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -56,7 +55,7 @@ func readNeighbours(slurmConf, node, nodeList string) neighbours {
 }
 
 // readBlocks reads from the same file in which blocks a job's nodes are.
-func readBlocks(slurmConf, nodeList string) (found []rundir.JobBlock, known bool) {
+func readBlocks(slurmConf, nodeList string) (found []block, known bool) {
 	text, blocks, ok := readTopology(slurmConf)
 	if !ok {
 		return nil, false
@@ -67,12 +66,12 @@ func readBlocks(slurmConf, nodeList string) (found []rundir.JobBlock, known bool
 // findBlocks looks for the blocks of a job's nodes, in the order of the text. They are not
 // known if no topology of the text has all the nodes, or if two have: which of them the
 // job's partition uses is not said there.
-func findBlocks(text []byte, blocks blocksOf, nodeList string) (found []rundir.JobBlock, known bool) {
+func findBlocks(text []byte, blocks blocksOf, nodeList string) (found []block, known bool) {
 	wanted := map[string]bool{}
 	if err := hostlist.Walk(nodeList, func(name []byte) { wanted[string(name)] = true }); err != nil {
 		return nil, false
 	}
-	byTopology, nodes := map[string][]rundir.JobBlock{}, map[string]int{}
+	byTopology, nodes := map[string][]block{}, map[string]int{}
 	var bad error
 	err := blocks(text, func(b block) {
 		var own []string
@@ -82,7 +81,7 @@ func findBlocks(text []byte, blocks blocksOf, nodeList string) (found []rundir.J
 			}
 		}))
 		if own != nil {
-			byTopology[b.topology] = append(byTopology[b.topology], rundir.JobBlock{Name: b.name, Nodes: hostlist.Compress(own)})
+			byTopology[b.topology] = append(byTopology[b.topology], block{name: b.name, nodes: hostlist.Compress(own)})
 			nodes[b.topology] += len(own)
 		}
 	})

@@ -17,7 +17,6 @@ type job struct {
 	*hook
 	summaryDir string           // the site's own, if any
 	ended      []rundir.Summary // of runs that this call has ended
-	taskProlog bool             // slurm.conf has a TaskProlog
 }
 
 // locked does what needs the lock.

@@ -40,11 +40,12 @@ type passage struct{ word, said string }
 // gateWait holds a Prolog back until IMEX is ready on its node.
 type gateWait struct {
 	rundir.Gate
-	h     *hook
-	info  *rundir.JobInfo
-	start time.Time
-	now   *gate.State // what the gate's file said last
-	peers gate.Peers  // of a gate that is shut, or whose peers are not all connected
+	h *hook
+	// scontrol holds a job, empty if there is none.
+	scontrol string
+	start    time.Time
+	now      *gate.State // what the gate's file said last
+	peers    gate.Peers  // of a gate that is shut, or whose peers are not all connected
 	// addresses are those of the job's nodes, nil before they are looked up. block has the
 	// job's nodes in the block of this node, empty if it is not known.
 	addresses gate.Addresses
@@ -56,12 +57,12 @@ type gateWait struct {
 // comes last, because nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
 	h.mu.Lock()
-	wanted, info, call := h.gate, h.jobInfo, h.call
+	wanted, program, call := h.gate, h.scontrol, h.call
 	h.mu.Unlock()
 	if wanted == nil || call.Hook != "prolog" || call.Job == "" || ctx.Err() != nil {
 		return 0
 	}
-	g := &gateWait{Gate: *wanted, h: h, info: info, start: time.Now()}
+	g := &gateWait{Gate: *wanted, h: h, scontrol: program, start: time.Now()}
 	g.Wait = cmp.Or(g.Wait, rundir.Duration(rundir.DefaultGateWait))
 	p := g.bounded(ctx)
 	if p.word != "" {
@@ -179,11 +180,10 @@ func (g *gateWait) compare(found neighbours) neighbours {
 // one answer, or nothing if nobody can be asked.
 func (g *gateWait) ask(ctx context.Context) <-chan neighbours {
 	answer := make(chan neighbours, 1)
-	if g.info == nil || g.h.env("SLURM_HET_JOB_ID") != "" {
+	if g.scontrol == "" || g.h.env("SLURM_HET_JOB_ID") != "" {
 		return answer
 	}
-	command := scontrol(*g.info)
-	command.Timeout = rundir.Duration(holdTimeout)
+	command := scontrol{g.scontrol, holdTimeout}
 	conf, node, nodeList, pauseFor := g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), spread(g.h.env("SLURM_JOB_NUM_NODES"))
 	go func() {
 		pause(ctx, pauseFor)
@@ -281,8 +281,8 @@ func pause(ctx context.Context, d time.Duration) {
 // requeue puts the job back into the queue, held, and returns the id that scontrol
 // releases it by.
 func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
-	if g.info == nil {
-		return "", errors.New("hook.json has no jobInfo.command")
+	if g.scontrol == "" {
+		return "", errors.New("hook.json names no scontrol")
 	}
 	// Only a heterogeneous job as a whole can be put back.
 	job = cmp.Or(g.h.env("SLURM_HET_JOB_ID"), g.h.env("SLURM_JOB_ID"))
@@ -292,9 +292,7 @@ func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 	if pause(ctx, spread(g.h.env("SLURM_JOB_NUM_NODES"))); ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	info := scontrol(*g.info)
-	info.Timeout = rundir.Duration(holdTimeout)
-	return job, info.requeueHold(ctx, job, g.h.env("SLURM_CONF"))
+	return job, scontrol{g.scontrol, holdTimeout}.requeueHold(ctx, job, g.h.env("SLURM_CONF"))
 }
 
 // line is why the gate is shut, in a form that programs can read.

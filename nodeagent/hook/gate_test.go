@@ -51,14 +51,14 @@ func (p *place) topology(name, text string) {
 
 // jobInfo has a script stand for scontrol, at a gate that waits long.
 func (p *place) jobInfo(script string) {
-	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: 20 * second})
+	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, writeScript(p.t, script))
 }
 
 // gate has the site want a gate.
-func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
+func (p *place) gate(g rundir.Gate, scontrol string) {
 	p.t.Helper()
 	p.inventory("0", "1")
-	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Gate: &g, Scontrol: scontrol}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -271,7 +271,7 @@ func TestGate(t *testing.T) {
 			p := newPlace(t)
 			p.inventory("0", "1")
 			if tt.gate != nil {
-				p.gate(*tt.gate, nil)
+				p.gate(*tt.gate, "")
 			}
 			tt.node(p)
 			code, said, _ := p.pass(tt.word, append([]string{"SLURM_CONF=" + p.conf}, tt.env...))
@@ -302,7 +302,7 @@ func TestGateChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, "")
 			p.both(false)
 			opened := p.opens(gate.FileName)
 			looked := func() { waitOpened(t, opened) }
