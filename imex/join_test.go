@@ -64,6 +64,12 @@ func TestJudgeHost(t *testing.T) {
 		}
 	}
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
+	lists := func(most, listed int, state string) func(*Observation) {
+		return func(s *Observation) {
+			host(func(l *topology.IMEX) { l.DaemonState = state })(s)
+			s.node("n1", func(n *Node) { n.MaxNodes, n.Listed = most, listed })
+		}
+	}
 	runJudgeCases(t, []judgeCase{
 		{name: "all ready", spoil: host(func(*topology.IMEX) {}), says: []string{"nvidia-imex.service says READY"}},
 		{name: "not running", spoil: host(func(l *topology.IMEX) { l.HostService, l.DaemonState = false, "" }), want: n1(ReasonNotReady), says: []string{"systemctl enable --now"}, not: "disable"},
@@ -73,8 +79,15 @@ func TestJudgeHost(t *testing.T) {
 			l.DomainState, l.Peers = "DEGRADED", []topology.IMEXPeer{{Address: "10.0.0.2", Name: "n2", State: topology.PeerDead}, {Address: "10.0.0.3", State: topology.PeerDead},
 				{Address: "n4", Name: "n4", State: topology.PeerUnknown}, {Address: "10.0.0.5", Name: "n5", State: topology.PeerConnected}}
 		}), want: but(), says: []string{"DEGRADED: it has no connection to n2 (10.0.0.2), 10.0.0.3, and perhaps none to n4"}, not: "n5"},
-		{name: "a domain that is degraded, and lacks no connection", spoil: host(func(l *topology.IMEX) { l.DomainState = "DEGRADED" }), want: but(),
-			says: []string{"DEGRADED, although this node is connected to each of its nodes", "nothing for jobs"}},
+		{name: "a domain that is degraded, and lacks no connection", spoil: host(func(l *topology.IMEX) { l.DomainState = "DEGRADED" }), want: n1(ReasonReady),
+			says: []string{"DEGRADED, although this node is connected to each of its nodes"}},
+		{name: "a domain that is up, and lacks a connection", spoil: host(func(l *topology.IMEX) {
+			l.Peers = []topology.IMEXPeer{{Address: "10.0.0.2", State: topology.PeerDead}}
+		}), want: but(), says: []string{"UP: it has no connection to 10.0.0.2"}},
+		{name: "a list with the nodes of two racks", spoil: lists(18, 36, DaemonReady), want: but(), says: []string{"READY, but nodes_config.cfg has 36 nodes, and NVLink joins at most 18 such nodes", "quoin imex nodes-config"}},
+		{name: "a list with the nodes of two racks, and the service waits for them", spoil: lists(18, 36, "WAITING_FOR_PEERS"), want: n1(ReasonNotReady), says: []string{"WAITING_FOR_PEERS, and nodes_config.cfg has 36 nodes", "quoin imex nodes-config"}},
+		{name: "a list with the nodes of one rack", spoil: lists(18, 18, DaemonReady), want: n1(ReasonReady)},
+		{name: "a product of which nothing is known", spoil: lists(0, 36, DaemonReady), want: n1(ReasonReady)},
 		{name: "no channels in the driver", spoil: host(func(l *topology.IMEX) { l.ChannelMajor = nil }), want: n1(ReasonFabricNotReady)},
 		{name: "no report", spoil: func(s *Observation) {
 			host(func(*topology.IMEX) {})(s)

@@ -51,15 +51,15 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
-	n.FabricMode, n.IMEXPeers = local.FabricMode(m.root), local.NamesPeers(m.root)
+	n.FabricMode, n.IMEXNodes = local.FabricMode(m.root), local.CountNodes(m.root)
 	v := new(fabric.Site).Alone(n)                                                        // a probe does not know the keys of the site
 	facts, problems := m.imex.Read(!v.Clique.IsZero() || v.IMEX == topology.IMEXNotReady) // the site may know better than the product
 	n.IMEX, n.Problems = facts, append(n.Problems, problems...)
 	return n, nil
 }
 
-func (m *nvmlMachine) Want(uuids []string)                  { m.lib.SampleDevices(uuids) }
-func (m *nvmlMachine) Sample(counters bool) topology.Sample { return m.lib.Sample(counters) }
+func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
 
 // imexPatience is the longest that a reading of a running probe waits for
 // nvidia-imex-ctl, because NVML's facts and samples wait with it.

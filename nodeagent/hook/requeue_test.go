@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 		{"one that another node has put back", strings.Replace(line("7", ""), "RUNNING", "PENDING", 1), "exit 0", "", ""},
 		{"another node was first", line("7", ""), "echo Job is pending execution for job 7 >&2; exit 1", "requeuehold 7", ""},
 		{"an interactive job", line("7", ""), "echo Only batch jobs are accepted or processed for job 7 >&2; exit 1", "requeuehold 7", "Only batch jobs"},
-		{"slurmctld is away", line("7", ""), "sleep 600", "requeuehold 7", "no answer within 10s"},
+		{"slurmctld is away", line("7", ""), "sleep 600", "requeuehold 7", "no answer in time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/quoin-hpc/quoin/imex/child"
 )
 
 // jobState is what slurmctld says of a job. Unknown values are empty.
@@ -31,8 +29,8 @@ const (
 	maxValue = 256
 )
 
-// scontrol runs Slurm's program, each time within the timeout. Only a job that the gate does not let
-// pass is worth its calls.
+// scontrol runs Slurm's program, each time within the timeout. The gate runs it for a job that is to be
+// held, and for no other.
 type scontrol struct {
 	program string
 	timeout time.Duration
@@ -81,51 +79,19 @@ func (c scontrol) requeueHold(ctx context.Context, job, slurmConf string) error 
 	return nil
 }
 
-// run runs the command and returns its output. The command and its children end at the
-// timeout. The error has the command's complaint.
+// run runs the program within the timeout, and returns what it prints.
 func (c scontrol) run(ctx context.Context, slurmConf string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.program, args...) //nolint:gosec // root's file names it
-	cmd.Env = []string{"SLURM_TIME_FORMAT=%s"}
+	p := child.Program{Path: c.program, Args: args, Env: []string{}, Most: maxAnswer}
 	if slurmConf != "" {
-		cmd.Env = append(cmd.Env, "SLURM_CONF="+slurmConf)
+		p.Env = append(p.Env, "SLURM_CONF="+slurmConf)
 	}
-	// A process group of its own, so that all of it ends, also when the hook does.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = c.timeout // a child may keep the pipe open; less would lose answers on a busy machine
-	var out, complaint limited
-	out.left, complaint.left = maxAnswer, 500
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("no answer within %s", c.timeout)
-	}
+	text, err := p.Output(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: %s", c.program, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+		return nil, fmt.Errorf("%s %s: %w", c.program, strings.Join(args, " "), err)
 	}
-	return out.Bytes(), nil
-}
-
-// limited keeps the first bytes that are written.
-type limited struct {
-	bytes.Buffer
-	left int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.left)
-	l.left -= n
-	_, err := l.Buffer.Write(p[:n])
-	return len(p), err
-}
-
-// ReadFrom hides the method of the buffer, which has no limit.
-func (l *limited) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{l}, r)
+	return text, nil
 }
 
 // parseJob reads the job's line of `scontrol show job -o`: KEY=VALUE with spaces

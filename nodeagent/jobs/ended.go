@@ -39,7 +39,7 @@ func (r *Registry) finish(s topology.Sample, now moment) {
 	holders := r.records.holders()
 	var failed error
 	for _, e := range r.ended {
-		if now.up-e.at > finishWithin || !e.use.Finish(s, now.wall, func(uuid string) bool { return len(holders[uuid]) > 0 }) {
+		if now.up-e.at > finishWithin || !e.use.Finish(s, func(uuid string) bool { return len(holders[uuid]) > 0 }) {
 			continue
 		}
 		for _, dir := range []string{r.config.RunDir.SummaryDir(), r.config.SummaryDir} {

@@ -73,7 +73,6 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
 	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
-	s.Use = s.Use.Ended()
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("write job summary: %w", err)
@@ -91,8 +90,8 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	return atomicfile.WriteMode(path, append(data, '\n'), file)
 }
 
-// AmendSummary puts into the summary of a run, if it is there, what the counters of its GPUs
-// counted up to a sample that came after the run's end. dir is the run directory's, or the
+// AmendSummary puts into the summary of a run, if it is there, the Xids of its GPUs up to a
+// sample that came after the run's end. dir is the run directory's, or the
 // site's own.
 func AmendSummary(dir string, key string, record *Record, u *Use) error {
 	s := Summary{Key: key, Record: *record}
@@ -103,9 +102,10 @@ func AmendSummary(dir string, key string, record *Record, u *Use) error {
 	} else if err != nil {
 		return fmt.Errorf("amend job summary: %w", err)
 	}
-	if old.Key != key || old.Record.Run != record.Run || old.Use == nil || !old.Use.amend(u) {
+	if old.Key != key || old.Record.Run != record.Run || old.Use == nil {
 		return nil
 	}
+	old.Use.amend(u)
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("amend job summary: %w", err)

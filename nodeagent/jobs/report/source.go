@@ -92,7 +92,7 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 		r := records[key]
 		u, err := s.RunDir.Uses().Of(key, &r)
 		s.skip(err)
-		nodes = append(nodes, nodeRun{record: r, use: u.Ended()})
+		nodes = append(nodes, nodeRun{record: r, use: u})
 	}
 	return nodes, nil
 }
