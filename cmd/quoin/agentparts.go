@@ -13,12 +13,9 @@ import (
 
 // hookConfig returns the hook's configuration.
 func hookConfig(o *config.Agent) rundir.HookConfig {
-	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir}
+	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir, Scontrol: o.HookScontrol}
 	if o.HookGate != config.GateOff {
 		c.Gate = &rundir.Gate{Policy: o.HookGate, Wait: rundir.Duration(o.HookGateWait)}
-	}
-	if o.HookJobInfo != "" {
-		c.JobInfo = &rundir.JobInfo{Command: o.HookJobInfo}
 	}
 	return c
 }

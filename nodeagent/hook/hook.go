@@ -19,7 +19,7 @@ import (
 
 // Options are one call of the hook.
 type Options struct {
-	// Verb is prolog or epilog for Run, and task for RunTask.
+	// Verb is prolog or epilog.
 	Verb   string
 	RunDir rundir.Dir
 	// BootID is the node's boot, empty if it is not known.
@@ -30,7 +30,7 @@ type Options struct {
 	SlurmdStart func() uint64
 	// MappingDir is as configured if empty.
 	MappingDir string
-	// Wait is the longest that the call may take, without the gate. 0: rundir.DefaultWait, and taskWait for a task.
+	// Wait is the longest that the call may take, without the gate. 0: rundir.DefaultWait.
 	Wait time.Duration
 	// Env is the environment that Slurm gives.
 	Env    func(string) string

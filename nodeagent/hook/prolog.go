@@ -1,14 +1,11 @@
 package hook
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -47,7 +44,7 @@ func (h *job) prolog(ctx context.Context) {
 		h.recordOnly(record, err)
 		return
 	}
-	h.later(ctx, record)
+	h.prune()
 }
 
 // recordOnly leaves the record of a run that could not be labelled: the agent adds
@@ -77,7 +74,7 @@ func (h *job) newRecord() *rundir.Record {
 	h.resolve(r)
 	select {
 	case c := <-conf:
-		r.Contain, h.taskProlog = c.contain, c.taskProlog
+		r.Contain = c.contain
 	case <-time.After(confWait):
 	}
 	return r
@@ -179,59 +176,4 @@ func (h *job) label(record *rundir.Record) {
 	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
-}
-
-// later does what can wait until the label is written.
-func (h *job) later(ctx context.Context, record *rundir.Record) {
-	h.prune()
-	if h.jobInfo != nil {
-		pause(ctx, min(spread(record.NumNodes), h.left()/2))
-	}
-	if h.taskProlog {
-		tellTasks(ctx, h, record)
-	}
-	if h.jobInfo == nil {
-		return
-	}
-	if err := h.ask(ctx, record); err != nil {
-		h.fail(rundir.CallJobInfo, "%v; the record has no job name", err)
-	}
-}
-
-// scontrol is how slurmctld is asked within the call's time.
-func (h *hook) scontrol() scontrol {
-	info := scontrol(*h.jobInfo)
-	timeout := cmp.Or(time.Duration(info.Timeout), rundir.DefaultJobInfoTimeout)
-	info.Timeout = rundir.Duration(max(min(timeout, h.left()), time.Millisecond))
-	return info
-}
-
-// ask asks slurmctld about the job and writes the answer into the record.
-func (h *job) ask(ctx context.Context, record *rundir.Record) error {
-	facts, err := h.scontrol().show(ctx, record.JobID, h.env("SLURM_CONF"))
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = h.locked(ctx, func() {
-		key, now, err := h.runDir.FindRecord(record.Identity())
-		if err != nil || now == nil || now.Run != record.Run {
-			failed = err // the job may have ended meanwhile
-			return
-		}
-		now.ArrayJobID, now.ArrayTaskID, now.JobName = facts.ArrayJobID, facts.ArrayTaskID, facts.Name
-		now.Account, now.QOS = cmp.Or(now.Account, facts.Account), cmp.Or(now.QOS, facts.QOS)
-		failed = h.runDir.WriteRecord(key, *now)
-	})
-	return errors.Join(err, failed)
-}
-
-// spread returns how long to wait before slurmctld is asked. The nodes of one job
-// ask at most a thousand times a second, and wait at most a second.
-func spread(numNodes string) time.Duration {
-	n, err := strconv.ParseUint(numNodes, 10, 32)
-	if err != nil || n < 2 {
-		return 0
-	}
-	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
 }

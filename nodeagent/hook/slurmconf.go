@@ -15,8 +15,7 @@ const maxSlurmConf = 1 << 20
 
 // slurmConf is what the hook wants to know of a slurm.conf.
 type slurmConf struct {
-	contain    bool // slurmd keeps an external step for each job
-	taskProlog bool // a program runs before each task
+	contain bool // slurmd keeps an external step for each job
 }
 
 // readSlurmConf reads the slurm.conf at a path. Included files are not read. A file that
@@ -37,7 +36,7 @@ func readSlurmConf(path string) slurmConf {
 	text := make([]byte, min(info.Size(), maxSlurmConf))
 	n, _ := io.ReadFull(f, text) // what cannot be read says no
 	text = bytes.ToLower(text[:n])
-	return slurmConf{bringsContain(confValue(text, "prologflags")), confValue(text, "taskprolog") != ""}
+	return slurmConf{bringsContain(confValue(text, "prologflags"))}
 }
 
 // confValue looks for a key in a text in lower case. That is quick: the file may name

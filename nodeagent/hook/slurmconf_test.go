@@ -40,15 +40,6 @@ func TestContained(t *testing.T) {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "slurm.conf")
-	for text, want := range map[string]bool{"TaskProlog=/opt/quoin/bin/quoin-task\n": true, "#TaskProlog=/x\n": false, "TaskProlog=\n": false, "TaskPrologs=/x\n": false} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := readSlurmConf(path).taskProlog; got != want {
-			t.Errorf("%q: %t, want %t", text, got, want)
-		}
-	}
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "missing"), t.TempDir(), "/dev/zero"} {
 		if readSlurmConf(path).contain {
 			t.Errorf("%q says yes", path)

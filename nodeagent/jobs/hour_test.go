@@ -134,7 +134,7 @@ func (p *hourPlay) pass(d time.Duration) {
 func (p *hourPlay) change(j *hour.Job, names, uuids []string, minute int) {
 	p.t.Helper()
 	rec := rundir.Record{JobID: j.ID, Run: rundir.Run{StartTime: "100"}, BootID: hour.Boot, Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster,
-		User: j.User, Account: j.Account, QOS: j.QOS, Partition: j.Partition, ArrayJobID: j.Array, JobName: j.Name,
+		User: j.User, Account: j.Account, QOS: j.QOS, Partition: j.Partition,
 		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: names, UUIDs: uuids}
 	mapping := dcgm.Mapping{Dir: p.maps}
 	switch minute {
