@@ -70,14 +70,14 @@ func (h *job) newRecord() *rundir.Record {
 	conf := make(chan slurmConf, 1)
 	path := h.env("SLURM_CONF")
 	go func() { conf <- readSlurmConf(path) }()
-	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"), QOS: h.env("SLURM_JOB_QOS"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
 	h.resolve(r)
 	select {
 	case c := <-conf:
-		r.Contain, h.taskProlog = c.contain, c.taskProlog
+		h.taskProlog = c.taskProlog
 	case <-time.After(confWait):
 	}
 	return r

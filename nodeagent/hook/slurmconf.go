@@ -15,7 +15,6 @@ const maxSlurmConf = 1 << 20
 
 // slurmConf is what the hook wants to know of a slurm.conf.
 type slurmConf struct {
-	contain    bool // slurmd keeps an external step for each job
 	taskProlog bool // a program runs before each task
 }
 
@@ -37,7 +36,7 @@ func readSlurmConf(path string) slurmConf {
 	text := make([]byte, min(info.Size(), maxSlurmConf))
 	n, _ := io.ReadFull(f, text) // what cannot be read says no
 	text = bytes.ToLower(text[:n])
-	return slurmConf{bringsContain(confValue(text, "prologflags")), confValue(text, "taskprolog") != ""}
+	return slurmConf{confValue(text, "taskprolog") != ""}
 }
 
 // confValue looks for a key in a text in lower case. That is quick: the file may name
@@ -57,17 +56,6 @@ func confValue(text []byte, key string) (value string) {
 			value = confWord(after)
 		}
 	}
-}
-
-// bringsContain says whether a value of PrologFlags has Contain, or a flag that implies it.
-func bringsContain(flags string) bool {
-	for flag := range strings.SplitSeq(flags, ",") {
-		switch strings.TrimSpace(flag) {
-		case "contain", "x11", "runinjob":
-			return true
-		}
-	}
-	return false
 }
 
 const maxConfWord = 1 << 10

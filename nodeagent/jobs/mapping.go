@@ -70,7 +70,7 @@ func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 		f.Ended[m.JobID] = true
 	}
 	for _, id := range r.unrecorded() {
-		f.Alive[id] = r.life.MayLive(id)
+		f.Alive[id] = r.life.Lives(id)
 	}
 	for _, j := range r.records.sorted() {
 		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})

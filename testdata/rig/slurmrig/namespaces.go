@@ -273,19 +273,25 @@ func (c *Cluster) makeModel(gpus int, model string) error {
 // inside calls f on a thread that has entered the given namespaces of the rig.
 func (c *Cluster) inside(namespaces int, f func() error) error {
 	return onThread(func() error {
-		var err error
-		gone := c.init.Process.WithHandle(func(handle uintptr) { err = unix.Setns(int(handle), namespaces) })
-		if err := errors.Join(gone, err); err != nil {
+		if err := enter(c.init, namespaces); err != nil {
 			return fmt.Errorf("enter rig: %w", err)
 		}
 		return f()
 	})
 }
 
+// enter lets this thread enter namespaces of a process.
+func enter(process *exec.Cmd, namespaces int) (err error) {
+	gone := process.Process.WithHandle(func(handle uintptr) { err = unix.Setns(int(handle), namespaces) })
+	return errors.Join(gone, err)
+}
+
+// allNamespaces are all that a rig has.
+const allNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID
+
 // start starts a command in the rig, which sees further mounts that no other process sees.
 func (c *Cluster) start(cmd *exec.Cmd, mounts []string) error {
-	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID
-	return c.inside(all, func() error {
+	return c.inside(allNamespaces, func() error {
 		if err := unix.Chroot(c.release.Root()); err != nil {
 			return fmt.Errorf("enter rig: %w", err)
 		}
