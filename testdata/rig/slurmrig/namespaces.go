@@ -273,17 +273,13 @@ func (c *Cluster) makeModel(gpus int, model string) error {
 // inside calls f on a thread that has entered the given namespaces of the rig.
 func (c *Cluster) inside(namespaces int, f func() error) error {
 	return onThread(func() error {
-		if err := enter(c.init, namespaces); err != nil {
+		var err error
+		gone := c.init.Process.WithHandle(func(handle uintptr) { err = unix.Setns(int(handle), namespaces) })
+		if err := errors.Join(gone, err); err != nil {
 			return fmt.Errorf("enter rig: %w", err)
 		}
 		return f()
 	})
-}
-
-// enter lets this thread enter namespaces of a process.
-func enter(process *exec.Cmd, namespaces int) (err error) {
-	gone := process.Process.WithHandle(func(handle uintptr) { err = unix.Setns(int(handle), namespaces) })
-	return errors.Join(gone, err)
 }
 
 // allNamespaces are all that a rig has.

@@ -26,8 +26,9 @@ type Node struct {
 	// tmpfs:TO for an empty folder.
 	Mounts []string
 
-	init *exec.Cmd // process 1 of the node, nil if the node is off
-	keep io.Closer // the node's processes end when it is closed, or when this process ends
+	power *exec.Cmd // keeps the node's processes, nil if the node is off
+	init  int       // process 1 of them
+	keep  io.Closer // they end when it is closed, or when this process ends
 }
 
 // Start starts the node's slurmd with further arguments, which goes into the background, with a
@@ -46,32 +47,41 @@ func (n *Node) run(cmd *exec.Cmd, mounts ...string) (string, error) {
 	if err := n.on(); err != nil {
 		return "", err
 	}
-	mountLater(cmd, "proc:/proc")
+	mounts = slices.Concat([]string{"/rig/proc." + n.Name + ":/proc"}, mounts, n.Mounts)
 	return output(cmd, func() error {
 		return n.Cluster.inside(allNamespaces, func() error {
 			if err := unix.Chroot(n.Cluster.release.Root()); err != nil {
 				return fmt.Errorf("enter rig: %w", err)
 			}
-			return n.start(cmd, append(mounts, n.Mounts...))
+			return n.start(cmd, mounts)
 		})
 	})
 }
 
 // StartOutside starts a program of this machine as a process of the node. It has this machine's files and
-// network, and further mounts as a Node has, FROM:TO with this machine's paths. A FROM of "proc" is
-// the node's proc file system, and mounts after it may be below it.
+// network, and further mounts as a Node has, FROM:TO with this machine's paths. A FROM of "proc" is the
+// node's proc file system.
 func (n *Node) StartOutside(cmd *exec.Cmd, mounts ...string) error {
 	if err := n.on(); err != nil {
 		return err
 	}
-	proc := slices.IndexFunc(mounts, func(m string) bool { return strings.HasPrefix(m, "proc:") })
-	mountLater(cmd, mounts[proc:]...)
-	return n.Cluster.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error { return n.start(cmd, mounts[:proc]) })
+	own := slices.Clone(mounts)
+	for i, m := range own {
+		if to, is := strings.CutPrefix(m, "proc:"); is {
+			own[i] = n.proc() + ":" + to
+		}
+	}
+	return n.Cluster.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error { return n.start(cmd, own) })
 }
 
 // start starts a command in the node's PID namespace, from a thread in the rig.
 func (n *Node) start(cmd *exec.Cmd, mounts []string) error {
-	if err := enter(n.init, unix.CLONE_NEWPID); err != nil {
+	handle, err := unix.PidfdOpen(n.init, 0)
+	if err != nil {
+		return fmt.Errorf("enter node %s: %w", n.Name, err)
+	}
+	defer unix.Close(handle) //nolint:errcheck // nothing was written
+	if err := unix.Setns(handle, unix.CLONE_NEWPID); err != nil {
 		return fmt.Errorf("enter node %s: %w", n.Name, err)
 	}
 	if err := mountOwn(mounts); err != nil {
@@ -80,51 +90,39 @@ func (n *Node) start(cmd *exec.Cmd, mounts []string) error {
 	return cmd.Start()
 }
 
-// mountLater lets a command mount FROM on TO before it becomes its program: only a process of a PID
-// namespace can mount the proc of that.
-func mountLater(cmd *exec.Cmd, mounts ...string) {
-	script := "set -e\n"
-	for _, m := range mounts {
-		if from, to, _ := strings.Cut(m, ":"); from == "proc" {
-			script += "mkdir -p " + to + "; mount -t proc proc " + to + "\n"
-		} else {
-			script += "mount --bind " + from + " " + to + "\n"
-		}
-	}
-	cmd.Args = append([]string{"bash", "-c", script + `exec -a "$1" "$0" "${@:2}"`, cmd.Path}, cmd.Args...)
-	cmd.Path = "/bin/bash"
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Unshareflags |= unix.CLONE_NEWNS
-}
+// proc is where the rig has the node's proc file system.
+func (n *Node) proc() string { return filepath.Join(n.Cluster.release.Root(), "rig/proc."+n.Name) }
 
 // on starts process 1 of the node, unless it is there.
 func (n *Node) on() error {
-	if n.init != nil {
+	if n.power != nil {
 		return nil
 	}
-	c := n.Cluster
-	n.init = c.command(context.Background(), "bash", "-c", "echo up && read -r _") // PowerOff, or the rig's end, ends it
-	n.init.SysProcAttr.Cloneflags = unix.CLONE_NEWPID
-	if c.groups != nil {
-		c.groups.enter(n.init)
+	n.power = exec.Command("unshare", "--pid", "--fork", "--kill-child", "bash", "-c", `mkdir -p "$0" && mount -t proc proc "$0" && echo up && read -r _`, n.proc()) //nolint:noctx // PowerOff or the rig's end ends it
+	n.power.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if n.Cluster.groups != nil {
+		n.Cluster.groups.enter(n.power)
 	}
 	var err error
-	if n.keep, err = n.init.StdinPipe(); err != nil {
+	if n.keep, err = n.power.StdinPipe(); err != nil {
 		return err
 	}
-	said, err := n.init.StdoutPipe()
+	said, err := n.power.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := c.start(n.init, nil); err != nil {
+	if err := n.Cluster.inside(allNamespaces, n.power.Start); err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	if _, err = bufio.NewReader(said).ReadString('\n'); err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
-	return nil
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.power.Process.Pid))
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	n.init, err = strconv.Atoi(strings.TrimSpace(string(children)))
+	return err
 }
 
 // KillSlurmd kills the node's slurmd and nothing of its jobs. It may be dead
@@ -141,10 +139,10 @@ func (n *Node) KillSlurmd() error {
 // PowerOff kills every process of the node, as a power loss does. What they have
 // written stays, and their control groups go.
 func (n *Node) PowerOff() error {
-	_ = n.init.Process.Kill() // all others end with it
-	_ = n.init.Wait()
+	_ = syscall.Kill(n.init, syscall.SIGKILL) // all others end with it
+	_ = n.power.Wait()
 	_ = n.keep.Close()
-	if n.init = nil; n.Cluster.groups == nil {
+	if n.power = nil; n.Cluster.groups == nil {
 		return nil
 	}
 	_, err := n.Cluster.Run(context.Background(), "bash", "-c", removeGroups, "bash", n.Cluster.groups.scope(n.Name))
@@ -163,8 +161,8 @@ func (n *Node) Kill(name string) (int, error) {
 const killTime = 2 * time.Minute
 
 // processes returns the processes of a PID namespace, all but the first.
-func processes(init *exec.Cmd, which func(comm string) bool) ([]int, error) {
-	first := strconv.Itoa(init.Process.Pid)
+func processes(init int, which func(comm string) bool) ([]int, error) {
+	first := strconv.Itoa(init)
 	own, err := os.Readlink(filepath.Join("/proc", first, "ns/pid"))
 	if err != nil {
 		return nil, err

@@ -294,7 +294,7 @@ func (c *Cluster) Kill(name string) {
 // kill kills processes of the rig, one after the other: the threads of many daemons that end at
 // once keep the machine from all else. What has been started meanwhile lives on.
 func (c *Cluster) kill(which func(comm string) bool, pause time.Duration) {
-	found, _ := processes(c.init, which) // Stop ends them all the same
+	found, _ := processes(c.init.Process.Pid, which) // Stop ends them all the same
 	for _, pid := range found {
 		process, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
