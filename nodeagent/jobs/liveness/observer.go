@@ -44,7 +44,7 @@ func NewObserver(proc string) *Observer { return &Observer{proc: proc} }
 // Look looks once at what the node shows of the jobs, notes that in their runs and
 // sets their verdicts. others are the ids of further jobs to look for. marks are of Epilogs
 // that have begun. up is the time since boot.
-func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
+func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Summary, wall time.Time, up time.Duration) {
 	o.seen = processes{}
 	if len(jobs)+len(others) > 0 {
 		o.seen = readProcesses(o.proc)
@@ -67,7 +67,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 }
 
 // Decide sets the verdicts of the jobs by what the last look has shown.
-func (o *Observer) Decide(jobs []Job, marks []rundir.Release, wall time.Time, up time.Duration) {
+func (o *Observer) Decide(jobs []Job, marks []rundir.Summary, wall time.Time, up time.Duration) {
 	for _, j := range jobs {
 		j.Run.Verdict = judge(o.factsOf(j, marks, wall, up))
 	}
@@ -133,7 +133,7 @@ func (o *Observer) shows(j Job, wall time.Time, up time.Duration) bool {
 	return o.Init > 0 && o.seen.init == o.Init && (j.Run.Contained || externs && written(j.Record, wall, up) >= since)
 }
 
-func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up time.Duration) facts {
+func (o *Observer) factsOf(j Job, marks []rundir.Summary, wall time.Time, up time.Duration) facts {
 	r := j.Run
 	f := facts{otherBoot: j.OtherBoot, epilog: epilogBegun(j.Record, marks) || r.Taken.Late(up), seen: o.Lives(j.Record.JobID),
 		shows: o.shows(j, wall, up), contained: r.Contained, missing: r.Missing.lasts(up), noProlog: r.NoProlog.Late(up), past: -time.Hour}
@@ -145,8 +145,8 @@ func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up tim
 
 // epilogBegun says whether an Epilog that did not get the lock has left a mark for
 // this run.
-func epilogBegun(r *rundir.Record, marks []rundir.Release) bool {
-	return slices.ContainsFunc(marks, func(m rundir.Release) bool {
-		return m.Same(r.Identity()) && !r.After(m.Run)
+func epilogBegun(r *rundir.Record, marks []rundir.Summary) bool {
+	return slices.ContainsFunc(marks, func(m rundir.Summary) bool {
+		return m.Record.Identity().Same(r.Identity()) && !r.After(m.Record.Run)
 	})
 }
