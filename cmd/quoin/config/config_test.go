@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 		{"publicationDefaults.gres.types={B: b}", "types:\n        B: b\n      leaveOut"},
 		{"publicationDefaults.gres.leaveOut={n1: [/dev/nvidia3]}", "leaveOut:\n        n1:\n          - /dev/nvidia3\n"},
 		{"publicationDefaults.gres.types=", "types: {}\n"},
-		{"publicationDefaults.tierLabels=/y,/z", "tierLabels:\n      - /y\n      - /z\n"},
+		{"publicationDefaults.tierLabels=rack,row", "tierLabels:\n      - rack\n      - row\n"},
 		{"publicationDefaults.tierLabels=", "tierLabels: []\n"},
 		{"agent.logLevel=debug", "logLevel: debug\n"},
 		{"agent.jobsGroup=null", `jobsGroup: "null"`},
