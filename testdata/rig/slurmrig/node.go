@@ -26,9 +26,10 @@ type Node struct {
 	// tmpfs:TO for an empty folder.
 	Mounts []string
 
-	power *exec.Cmd // keeps the node's processes, nil if the node is off
-	init  int       // process 1 of them
-	keep  io.Closer // they end when it is closed, or when this process ends
+	off   chan struct{} // closed when all processes of the node have ended; nil if the node is off
+	init  int           // process 1 of them
+	keep  io.Closer     // they end when it is closed, or when this process ends
+	group *os.File      // the control group in which they begin, if the rig has any
 }
 
 // Start starts the node's slurmd with further arguments, which goes into the background, with a
@@ -84,6 +85,9 @@ func (n *Node) start(cmd *exec.Cmd, mounts []string) error {
 	if err := unix.Setns(handle, unix.CLONE_NEWPID); err != nil {
 		return fmt.Errorf("enter node %s: %w", n.Name, err)
 	}
+	if n.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.Fd())
+	}
 	if err := mountOwn(mounts); err != nil {
 		return err
 	}
@@ -95,35 +99,49 @@ func (n *Node) proc() string { return filepath.Join(n.Cluster.release.Root(), "r
 
 // on starts process 1 of the node, unless it is there.
 func (n *Node) on() error {
-	if n.power != nil {
+	if n.off != nil {
 		return nil
 	}
-	n.power = exec.Command("unshare", "--pid", "--fork", "--kill-child", "bash", "-c", `mkdir -p "$0" && mount -t proc proc "$0" && echo up && read -r _`, n.proc()) //nolint:noctx // PowerOff or the rig's end ends it
-	n.power.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if n.Cluster.groups != nil {
-		n.Cluster.groups.enter(n.power)
+	power := exec.Command("unshare", "--pid", "--fork", "--kill-child", "bash", "-c", nodeScript, n.proc()) //nolint:noctx // PowerOff or the rig's end ends it
+	power.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	group := ""
+	if g := n.Cluster.groups; g != nil {
+		group = filepath.Join(g.dir, "first."+n.Name)
+		power.Args = append(power.Args, group)
 	}
 	var err error
-	if n.keep, err = n.power.StdinPipe(); err != nil {
+	if n.keep, err = power.StdinPipe(); err != nil {
 		return err
 	}
-	said, err := n.power.StdoutPipe()
+	said, err := power.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := n.Cluster.inside(allNamespaces, n.power.Start); err != nil {
+	if err := n.Cluster.inside(allNamespaces, power.Start); err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	if _, err = bufio.NewReader(said).ReadString('\n'); err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.power.Process.Pid))
+	off := make(chan struct{})
+	n.off = off
+	go func() {
+		defer close(off)
+		_ = power.Wait() // the rig ends after it
+	}()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", power.Process.Pid))
 	if err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
 	}
-	n.init, err = strconv.Atoi(strings.TrimSpace(string(children)))
+	if n.init, err = strconv.Atoi(strings.TrimSpace(string(children))); err == nil && group != "" {
+		n.group, err = os.Open(filepath.Join("/proc", n.Cluster.PID(), "root", group))
+	}
 	return err
 }
+
+// nodeScript is process 1 of a node, as initScript is of the rig. A slurmd manages no control group that has
+// processes of others, so each node has one of its own.
+const nodeScript = `mkdir -p "$0" && mount -t proc proc "$0" && { [ -z "$1" ] || { mkdir -p "$1" && echo 0 >"$1/cgroup.procs"; }; } && echo up && read -r _`
 
 // KillSlurmd kills the node's slurmd and nothing of its jobs. It may be dead
 // already.
@@ -140,9 +158,9 @@ func (n *Node) KillSlurmd() error {
 // written stays, and their control groups go.
 func (n *Node) PowerOff() error {
 	_ = syscall.Kill(n.init, syscall.SIGKILL) // all others end with it
-	_ = n.power.Wait()
+	<-n.off
 	_ = n.keep.Close()
-	if n.power = nil; n.Cluster.groups == nil {
+	if n.off = nil; n.Cluster.groups == nil {
 		return nil
 	}
 	_, err := n.Cluster.Run(context.Background(), "bash", "-c", removeGroups, "bash", n.Cluster.groups.scope(n.Name))
