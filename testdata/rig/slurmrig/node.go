@@ -48,6 +48,9 @@ func (n *Node) run(cmd *exec.Cmd, mounts ...string) (string, error) {
 	if err := n.on(); err != nil {
 		return "", err
 	}
+	if n.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.Fd())
+	}
 	mounts = slices.Concat([]string{"/rig/proc." + n.Name + ":/proc"}, mounts, n.Mounts)
 	return output(cmd, func() error {
 		return n.Cluster.inside(allNamespaces, func() error {
@@ -84,9 +87,6 @@ func (n *Node) start(cmd *exec.Cmd, mounts []string) error {
 	defer unix.Close(handle) //nolint:errcheck // nothing was written
 	if err := unix.Setns(handle, unix.CLONE_NEWPID); err != nil {
 		return fmt.Errorf("enter node %s: %w", n.Name, err)
-	}
-	if n.group != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.Fd())
 	}
 	if err := mountOwn(mounts); err != nil {
 		return err
