@@ -33,7 +33,7 @@ type hook struct {
 	wait   time.Duration // the longest that the call may take, without the gate
 
 	slurmdStart func() uint64
-	lookUp      lookUp // nil: by resolver
+	lookUp      lookUp
 
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are
