@@ -70,7 +70,7 @@ func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
 		f.Ended[m.Record.JobID] = true
 	}
 	for _, id := range r.unrecorded() {
-		f.Alive[id] = r.life.MayLive(id)
+		f.Alive[id] = r.life.Lives(id)
 	}
 	for _, j := range r.records.sorted() {
 		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Now: j.now, Run: &j.life})

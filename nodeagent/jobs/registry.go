@@ -40,12 +40,8 @@ type Config struct {
 	SummaryDir string
 	// BootID is the node's boot, empty if it is not known.
 	BootID string
-	// Proc is the proc file system that shows slurmd and its Prologs, if there is one.
+	// Proc is the proc file system that shows the steps of jobs. It may be missing.
 	Proc string
-	// Spools are the SlurmdSpoolDirs of this node's slurmds. CgroupRoot is where
-	// control groups are mounted. They show that a job lives. Each may be missing.
-	Spools     []string
-	CgroupRoot string
 	// SampleEvery is how often samples are expected; default probe.SampleEvery.
 	SampleEvery time.Duration
 	// SweepEvery is how often jobs and records are looked at; default 10 s, because GPUs are to be
@@ -116,7 +112,7 @@ func New(c Config, log *slog.Logger) *Registry {
 	r := &Registry{
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
-		life:    liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
+		life:    liveness.NewObserver(c.Proc),
 		orphans: make(sweep.Orphans), usage: deviceUsage{devices: make(map[string]*holding)}, uses: uses{c.RunDir.Uses(), log},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
