@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,19 +28,12 @@ type adapterAnswer struct {
 // adaptersPatience is the time after which a reading counts as stuck.
 const adaptersPatience = 30 * time.Second
 
-// keepAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
+// readAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
 // firmware for a minute, or for ever. Nothing waits for a reading, and there is no second one
 // beside it.
-func (a *Agent) keepAdapters(ctx context.Context) {
+func (a *Agent) readAdapters(ctx context.Context) {
 	if a.config.Adapters == nil {
 		return
-	}
-	said := ""
-	say := func(text string) {
-		if text != said && text != "" {
-			a.log.Warn("some network adapters are not known", "err", text)
-		}
-		said = text
 	}
 	for {
 		answer := make(chan adapterAnswer, 1)
@@ -47,18 +41,16 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 			reading, err := a.config.Adapters.Read()
 			answer <- adapterAnswer{reading, err}
 		}()
-		slow := time.NewTimer(adaptersPatience)
+		slow := time.After(adaptersPatience)
 		for answered := false; !answered; {
 			select {
 			case <-ctx.Done():
-				slow.Stop()
 				return
-			case <-slow.C:
-				say(a.missAdapters("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg"))
+			case <-slow:
+				send(ctx, a.adapters, adapterAnswer{err: errAdaptersStuck})
 			case got := <-answer:
 				answered = true
-				slow.Stop()
-				say(a.takeAdapters(got))
+				send(ctx, a.adapters, got)
 			}
 		}
 		select {
@@ -69,36 +61,28 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 	}
 }
 
-// takeAdapters takes a reading into the report and the series. It returns what is wrong with
-// the reading, or "".
-func (a *Agent) takeAdapters(got adapterAnswer) string {
+// errAdaptersStuck is the answer of a reading that does not end.
+var errAdaptersStuck = errors.New("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg")
+
+// onAdapters takes a reading of the adapters into the facts and the series, and logs what is wrong with the
+// reading.
+func (a *Agent) onAdapters(got adapterAnswer) {
+	problem := got.err
+	var links []adapters.Link
 	if got.err != nil {
-		return a.missAdapters(got.err.Error())
+		a.facts.adapters.miss(got.err.Error())
+	} else {
+		a.facts.adapters.take(got.reading)
+		links, problem = linksOf(a.facts.adapters.known, got.reading), got.reading.LLDP
 	}
-	a.metrics.links.set(linksOf(a.learnAdapters(got.reading), got.reading))
-	if got.reading.LLDP != nil {
-		return got.reading.LLDP.Error()
+	a.metrics.links.set(links)
+	text := ""
+	if problem != nil {
+		text = problem.Error()
 	}
-	return ""
-}
-
-// missAdapters notes why nothing is known of the adapters now, and returns it.
-func (a *Agent) missAdapters(why string) string {
-	a.metrics.links.set(nil)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.facts.adapters.miss(why)
-	a.compose()
-	return why
-}
-
-// learnAdapters takes a reading of the adapters, and returns those of this boot.
-func (r *reporter) learnAdapters(reading *adapters.Reading) []topology.Adapter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.facts.adapters.take(reading)
-	r.compose()
-	return r.facts.adapters.known
+	if a.adaptersSaid.IsNew(text) && problem != nil {
+		a.log.Warn("some network adapters are not known", "err", text)
+	}
 }
 
 // adapterFacts are what is known of the network adapters in this boot.

@@ -130,11 +130,9 @@ func TestFilesAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := &brokenFiles{}
 		files.broken.Store(true)
-		a := New(Config{Node: "n1"}, &memory{broken: errors.New("connection refused")}, files, NewMetrics(prometheus.NewRegistry()), discard())
-		done := make(chan struct{})
-		ctx, cancel := contextOf(t)
-		go func() { a.keepFiles(ctx); close(done) }()
-		a.hear(event(t, goodLine))
+		says := make(fed)
+		defer start(t, New(Config{Node: "n1", Probe: says}, &memory{broken: errors.New("connection refused")}, files, NewMetrics(prometheus.NewRegistry()), discard()))()
+		says <- event(t, goodLine)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if files.wrote.Load() != 0 {
@@ -146,8 +144,6 @@ func TestFilesAreTriedAgain(t *testing.T) {
 		if n := files.wrote.Load(); n != 1 {
 			t.Errorf("%d writes within a minute, want 1", n)
 		}
-		cancel()
-		<-done
 	})
 }
 

@@ -159,11 +159,8 @@ func TestKeepIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
 		store, source := &memory{}, &idSource{err: refused}
-		a := New(Config{Node: "n1", IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{}, 2)
-		go func() { a.keepStore(ctx); done <- struct{}{} }()
-		go func() { a.keepIDs(ctx); done <- struct{}{} }()
+		says := make(fed)
+		defer start(t, New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()), discard()))()
 		// after lets a while pass and returns the ids and problems of the stored
 		// report, and how often it was written since the last call.
 		before := 0
@@ -196,12 +193,10 @@ func TestKeepIDs(t *testing.T) {
 				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: u})
 			}
 			line, err := topology.EncodeReport(n)
-			if err == nil {
-				a.hear(event(t, string(line)))
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
+			says <- event(t, string(line))
 		}
 		check("before the probe has spoken", after(time.Hour), "nothing")
 		if n := source.answer(nil, refused); n != 0 {
@@ -234,9 +229,6 @@ func TestKeepIDs(t *testing.T) {
 		if got := after(time.Second / 2); !strings.HasPrefix(got, "[GPU-a:0 GPU-b:1 GPU-x:2] ") { // it may be written first without its id
 			t.Errorf("another GPU: %s", got)
 		}
-		cancel()
-		<-done
-		<-done
 	})
 }
 
@@ -256,36 +248,74 @@ func idsOf(n *topology.Node) []string {
 	return out
 }
 
+// slow is a store that answers after a while.
+type slow struct {
+	memory
+	after time.Duration
+}
+
+func (s *slow) Get(ctx context.Context) ([]byte, error) {
+	time.Sleep(s.after)
+	return s.memory.Get(ctx)
+}
+
 // TestIDsAfterRestart: an agent that starts anew while nobody answers keeps the
-// ids of the same boot.
+// ids of the same boot. Its first report waits for the store, but not for long.
 func TestIDsAfterRestart(t *testing.T) {
-	for boot, want := range map[string]string{"b": "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]", "another": "[GPU-a:? GPU-b:? DCGMIDUnknown]"} {
-		three := 3
-		stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
-			Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
-		line, err := topology.EncodeReport(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := newAgent(t, &memory{report: line})
-		a.config.IDs, a.asks = []IDSource{&idSource{err: fmt.Errorf("connection refused")}}, true
-		now := &topology.Node{Name: "n1", BootID: boot, GPUs: []topology.GPU{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}}
-		said, err := topology.EncodeReport(now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.hear(event(t, string(said)))
-		if line, _ := a.report(); line != nil {
-			t.Errorf("reported before anybody was asked for ids: %s", line)
-		}
-		_ = a.readIDs(t.Context())
-		_, n := a.report()
-		if got := fmt.Sprint(idsOf(n)); got != want {
-			t.Errorf("boot %s: %s, want %s", boot, got, want)
-		}
-		if got := n.GPUs[0].Xids != nil; got != (boot == "b") {
-			t.Errorf("boot %s: Xids %v", boot, n.GPUs[0].Xids)
-		}
+	const unknown = "[GPU-a:? GPU-b:? DCGMIDUnknown]"
+	for _, tt := range []struct {
+		boot  string
+		after time.Duration // of which the store answers
+		want  string        // the first report
+	}{
+		{"b", 0, "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]"},
+		{"b", storePatience - time.Second, "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]"},
+		{"b", storePatience + time.Second, unknown},
+		{"another", 0, unknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			three := 3
+			stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
+				Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
+			line, err := topology.EncodeReport(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := &topology.Node{Name: "n1", BootID: tt.boot, GPUs: []topology.GPU{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}}
+			said, err := topology.EncodeReport(now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			says, reports, source := make(fed), make(chan *topology.Node, 1), &idSource{err: errors.New("connection refused")}
+			a := New(Config{Node: "n1", Probe: says, IDs: []IDSource{source}, Subscribers: []chan *topology.Node{reports}},
+				&slow{memory{report: line}, tt.after}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+			defer start(t, a)()
+			says <- event(t, string(said))
+			begun := time.Now()
+			n := <-reports
+			if waited := time.Since(begun); waited != min(tt.after, storePatience) {
+				t.Errorf("boot %s, the store answers after %s: reported after %s", tt.boot, tt.after, waited)
+			}
+			if got := fmt.Sprint(idsOf(n)); got != tt.want {
+				t.Errorf("boot %s, the store answers after %s: %s, want %s", tt.boot, tt.after, got, tt.want)
+			}
+			if got := n.GPUs[0].Xids != nil; got != (tt.want != unknown) {
+				t.Errorf("boot %s: Xids %v", tt.boot, n.GPUs[0].Xids)
+			}
+		})
+	}
+}
+
+// TestFirstReportWaitsForIDs has a source that answers late.
+func TestFirstReportWaitsForIDs(t *testing.T) {
+	a := New(Config{Node: "n1", IDs: []IDSource{&idSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	a.hear(event(t, goodLine))
+	if a.line != nil {
+		t.Errorf("reported before anybody was asked for ids: %s", a.line)
+	}
+	a.onIDs(idAnswer{ids: map[string]int{"GPU-a": 1}})
+	if a.publish(); a.line == nil {
+		t.Error("no report after an answer")
 	}
 }
 
