@@ -50,7 +50,7 @@ type facts struct {
 
 // takeProbe takes a probe's report as the last good one.
 func (f *facts) takeProbe(n *topology.Node) {
-	f.probe, f.stale = n, ""
+	f.probe = n
 	f.takeXids(n)
 	if f.gpus == nil {
 		f.gpus = seenGPUs{}

@@ -124,7 +124,9 @@ func TestStale(t *testing.T) {
 		check("a gap", 1, 0, "")
 		ended := func(reason string) { says <- probe.Event{Kind: probe.Ended, Reason: reason} }
 		ended(probe.EndHang)
-		time.Sleep(3*time.Minute + time.Second)
+		time.Sleep(3*time.Minute - time.Second)
+		check("no probe for less than the limit", 1, 0, "")
+		time.Sleep(2 * time.Second)
 		const hangs = `{"reason":"FactsStale","message":"the facts are old: the probe hangs; see the agent's log"}`
 		check("no probe", 2, 1, hangs)
 		ended(probe.EndExit)
@@ -135,6 +137,10 @@ func TestStale(t *testing.T) {
 		if report, _ := store.now(); report != goodLine {
 			t.Errorf("stored %s", report)
 		}
+		time.Sleep(4 * time.Minute)
+		check("no probe again", 4, 1, "the probe ends")
+		hear("")
+		check("the probe has only been slow", 5, 0, "")
 	})
 }
 

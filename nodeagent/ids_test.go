@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -160,7 +162,10 @@ func TestKeepIDs(t *testing.T) {
 		refused := errors.New("connection refused")
 		store, source := &memory{}, &idSource{err: refused}
 		says := make(fed)
-		defer start(t, New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()), discard()))()
+		var log strings.Builder
+		a := New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()),
+			slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		stop := start(t, a)
 		// after lets a while pass and returns the ids and problems of the stored
 		// report, and how often it was written since the last call.
 		before := 0
@@ -228,6 +233,16 @@ func TestKeepIDs(t *testing.T) {
 		take("GPU-a", "GPU-b", "GPU-x")
 		if got := after(time.Second / 2); !strings.HasPrefix(got, "[GPU-a:0 GPU-b:1 GPU-x:2] ") { // it may be written first without its id
 			t.Errorf("another GPU: %s", got)
+		}
+		for range 2 {
+			source.answer(nil, refused)
+			check("the exporter has gone again", after(time.Hour), "[GPU-a:0 GPU-b:1 GPU-x:2] 0")
+			source.answer(map[string]int{"GPU-a": 0, "GPU-b": 1, "GPU-x": 2}, nil)
+			check("all well again", after(2*time.Minute), "[GPU-a:0 GPU-b:1 GPU-x:2] 0")
+		}
+		stop()
+		if n := strings.Count(log.String(), "\n"); n != 6 {
+			t.Errorf("%d warnings, want one of each trouble:\n%s", n, log.String())
 		}
 	})
 }
@@ -306,16 +321,53 @@ func TestIDsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestFirstReportWaitsForIDs has a source that answers late.
+// TestFirstReportWaitsForIDs: the first report waits until somebody was asked for ids, and no longer than until the
+// facts are stale.
 func TestFirstReportWaitsForIDs(t *testing.T) {
-	a := New(Config{Node: "n1", IDs: []IDSource{&idSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
-	a.hear(event(t, goodLine))
-	if a.line != nil {
-		t.Errorf("reported before anybody was asked for ids: %s", a.line)
+	for _, tt := range []struct {
+		name string
+		end  func(*Agent)
+		want bool // a report
+	}{
+		{"no answer yet", func(*Agent) {}, false},
+		{"an answer", func(a *Agent) { a.onIDs(idAnswer{ids: map[string]int{"GPU-a": 1}}) }, true},
+		{"stale", (*Agent).onStale, true},
+	} {
+		a := New(Config{Node: "n1", IDs: []IDSource{&idSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+		a.hear(event(t, goodLine))
+		tt.end(a)
+		if a.publish(); (a.line != nil) != tt.want || (a.Ready() == nil) != tt.want {
+			t.Errorf("%s: report %s, %v", tt.name, a.line, a.Ready())
+		}
 	}
-	a.onIDs(idAnswer{ids: map[string]int{"GPU-a": 1}})
-	if a.publish(); a.line == nil {
-		t.Error("no report after an answer")
+	a := newAgent(t, &memory{})
+	if a.hear(probe.Event{Kind: probe.Ended, Err: errors.New("exit status 127")}); a.Ready() != nil {
+		t.Errorf("the probe ended, and the agent is not ready: %v", a.Ready())
+	}
+}
+
+// lastSource answers when the agent ends.
+type lastSource struct{ idSource }
+
+func (s *lastSource) Read(ctx context.Context) (map[string]int, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestIDsAtTheEnd: that an agent ends is no answer about ids, even if the loop would take one.
+func TestIDsAtTheEnd(t *testing.T) {
+	for range 30 { // an answer would be sent or not, by chance
+		synctest.Test(t, func(t *testing.T) {
+			a := New(Config{Node: "n1", IDs: []IDSource{&lastSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { a.answerIDs(ctx); close(a.ids) }()
+			a.questions <- []string{"GPU-a"}
+			synctest.Wait()
+			cancel()
+			if got, answered := <-a.ids; answered {
+				t.Errorf("answer %+v", got)
+			}
+		})
 	}
 }
 

@@ -38,7 +38,6 @@ func TestStoredOfBefore(t *testing.T) {
 		first, second := domainLine(t, "b", "A"), domainLine(t, "b", "-")
 		store.during = func() { says <- event(t, second) }
 		defer start(t, a)()
-		says <- event(t, first)
 		check := func(when, report string, stored float64) {
 			t.Helper()
 			synctest.Wait()
@@ -49,6 +48,8 @@ func TestStoredOfBefore(t *testing.T) {
 				t.Errorf("%s: report_stored %v, want %v", when, got, stored)
 			}
 		}
+		check("no report yet, and none is stored", "", 0)
+		says <- event(t, first)
 		check("the store holds the one before", first, 0)
 		time.Sleep(time.Minute)
 		check("the store is broken", first, 0)
