@@ -141,21 +141,6 @@ func linkErrors(multiple float64) func(moment) []sample {
 	})
 }
 
-// hardwareErrors expects a row for each GPU whose agent has counted errors within five minutes,
-// or Xids.
-func hardwareErrors(multiple float64, xids bool) func(moment) []sample {
-	return perHold("", func(m moment, h hold) (float64, bool) {
-		v := increased(m.minute, 5, func(minute int) float64 {
-			errors, came, _ := hour.Nodes[h.Node].Hardware(h.Node, h.Place.Device, minute)
-			if xids {
-				return came
-			}
-			return multiple * errors
-		})
-		return v, v > 0
-	})
-}
-
 // clockEvents expects a row for each whole GPU that has one of the reasons.
 func clockEvents(mask int) func(moment) []sample {
 	return perHold("quoin:gpu_job:info", func(_ moment, h hold) (float64, bool) { return 1, h.Whole() && h.use.ClockEvents&mask > 0 })
@@ -218,12 +203,10 @@ var headerExpectations = map[string]func(moment) []sample{
 		return 60 * sumOf(of, func(s spell) float64 { return s.watts }), of[0].Whole()
 	}),
 
-	"quoin-job/Link errors/A":                  linkErrors(15),
-	"quoin-job/Link errors/B":                  linkErrors(2),
-	"quoin-job/Errors of the GPUs' hardware/A": hardwareErrors(1, false),
-	"quoin-job/Errors of the GPUs' hardware/B": hardwareErrors(2, false),
-	"quoin-job/Errors of the GPUs' hardware/C": hardwareErrors(3, false),
-	"quoin-job/Errors of the GPUs' hardware/D": hardwareErrors(1, true),
+	"quoin-job/Link errors/A": linkErrors(8),
+	"quoin-job/Link errors/B": linkErrors(4),
+	"quoin-job/Link errors/C": linkErrors(3),
+	"quoin-job/Link errors/D": linkErrors(2),
 
 	"quoin-job/Clocks held down/A": clockEvents(4),
 	"quoin-job/Clocks held down/B": clockEvents(32 | 64),

@@ -158,9 +158,9 @@ func (l *live) sameSeries(n *liveNode) {
 	}
 	printed, scripted := shapes(string(body)), shapes(hour.AgentText(3, 20)+hour.AgentText(2, 20)+hour.AgentText(1, 20))
 	for name, want := range scripted {
-		// No IMEX, no gate, no problem, no error and no Xid on a simulated machine without trouble
+		// No IMEX, no gate and no problem on a simulated machine without trouble
 		// and Kubernetes.
-		absent := []string{"quoin_agent_imex_info", "quoin_agent_imex_ready", "quoin_agent_problems", "quoin_gpu_held_errors_total", "quoin_gpu_held_xids_total"}
+		absent := []string{"quoin_agent_imex_info", "quoin_agent_imex_ready", "quoin_agent_problems"}
 		if got, ok := printed[name]; !slices.Contains(absent, name) && (!ok || got != want) {
 			l.t.Errorf("%s has labels %q at a real agent, and %q in the script", name, got, want)
 		}

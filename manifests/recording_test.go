@@ -87,6 +87,49 @@ func TestRealRecording(t *testing.T) {
 	}
 }
 
+// TestRealHardwareOfJob joins what DCGM Exporter counts of a GPU, by either generation of
+// names, with the job that holds the GPU. No series of the exporter has a label hpc_job.
+func TestRealHardwareOfJob(t *testing.T) {
+	t.Parallel()
+	var tests []unitTest
+	for _, c := range []struct {
+		record string
+		old    []string
+		now    []string
+		want   float64
+	}{
+		{"quoin:gpu_nvlink_recoveries:total", []string{"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"}, []string{"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL"}, 4},
+		{"quoin:gpu_nvlink_recoveries:total", nil, []string{"DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"}, 4},
+		{"quoin:gpu_nvlink_replays:total", []string{"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"}, []string{"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL"}, 4},
+		{"quoin:gpu_nvlink_crc_errors:total", []string{"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL"},
+			[]string{"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL"}, 8},
+		{"quoin:gpu_nvlink_crc_errors:total", nil, []string{"DCGM_FI_DEV_NVLINK_RX_ERROR_TOTAL"}, 4},
+		{"quoin:gpu_pcie_replays:total", []string{"DCGM_FI_DEV_PCIE_REPLAY_COUNTER"}, []string{"DCGM_FI_DEV_PCIE_REPLAY_TOTAL"}, 4},
+		{"quoin:gpu_clock_events:mask", []string{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}, nil, 4},
+	} {
+		generations := map[string][]string{"before 4.9": c.old, "since 4.9": c.now, "both at once": slices.Concat(c.old, c.now)}
+		for _, generation := range slices.Sorted(maps.Keys(generations)) {
+			names := generations[generation]
+			if len(names) == 0 {
+				continue
+			}
+			// promtool says the expression of what fails, and not the name.
+			expr := "sum by (job_id, UUID) (quoin:gpu_job:info * on (UUID) group_left () " + c.record + ") # " + generation
+			u := unitTest{Interval: "1m", Exprs: []exprTest{{expr, "6m", []sample{{`{UUID="GPU-1", job_id="7"}`, c.want}}}}, Series: []series{
+				{`quoin_gpu_info{` + gpu1 + `, modelName="M", node="n", job="quoin-agent", instance="i"}`, "1x9"},
+				{`quoin_gpu_job_info{` + gpu1 + `, job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "1x9"},
+			}}
+			for _, name := range names {
+				u.Series = append(u.Series, series{name + `{UUID="GPU-1", gpu="0", Hostname="n"}`, "4x9"})
+			}
+			tests = append(tests, u)
+		}
+	}
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", tests}); err != nil {
+		t.Error(out)
+	}
+}
+
 // TestRealModels checks the power limit of each model where the exporter tells
 // none.
 func TestRealModels(t *testing.T) {

@@ -112,8 +112,6 @@ var unwatched = map[string]string{
 	"quoin_agent_report_confirmed_timestamp_seconds": "QuoinReportStale watches quoin_agent_report_stale; this says since when",
 	"quoin_agent_report_writes_total":                "it counts work, and no number of writes is wrong",
 	"quoin_agent_store_errors_total":                 "QuoinReportNotStored watches quoin_agent_report_stored; this says how often a write had to be repeated",
-	"quoin_gpu_held_slowed_seconds_total":            "clocks also go down by a power limit that the site has set; quoin job shows it beside the job",
-	"quoin_gpu_rows_pending":                         "QuoinNodeProblem watches RowsPending, which the node reports with it",
 	"quoin_publisher_annotation_conflicts_total":     "the event AnnotationConflict names the nodes and the key",
 	"quoin_publisher_blocks":                         "QuoinPublisherHeld watches big changes of the plan; no number of blocks is wrong",
 	"quoin_publisher_pass_duration_seconds":          "QuoinPublisherFails watches passes; how long one may take depends on the site's size",

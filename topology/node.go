@@ -128,7 +128,7 @@ func (l *Links) AddGPU(pciBusID string) {
 	l.GPUs[i].Count++
 }
 
-// maxLinks is the largest count of links in a report. It is above MaxLinks, which a later product may exceed.
+// maxLinks is the largest count of links in a report. It is above the 36 of NVML, which a later product may exceed.
 const maxLinks = 64
 
 func (l *Links) validate() error {

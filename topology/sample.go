@@ -28,10 +28,22 @@ type DeviceUse struct {
 	// Processes is how many programs have a context on the device. A container may
 	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
-	// Counts are the counters of the GPU's hardware. They are of the whole GPU, so a MIG
-	// instance has only the reason why they are absent.
-	Counts *Counts `json:"counts,omitempty"`
+	// Xids are those of the GPU, nil if nobody watches for them. They are of the whole GPU, so
+	// a MIG instance has none.
+	Xids *XidCounts `json:"xids,omitempty"`
 }
+
+// XidCounts are how many Xids of a GPU came since somebody watches for them.
+type XidCounts struct {
+	// Since is in nanoseconds since 1970. If it differs from that of an earlier sample,
+	// nobody watched for a time in between.
+	Since int64 `json:"since"`
+	// Came are the Xids by number.
+	Came map[int]uint64 `json:"came,omitempty"`
+}
+
+// MaxXidNumbers bounds the different Xids of a GPU in a sample.
+const MaxXidNumbers = 100
 
 // leastActivity is the SM activity below which a device does nothing: NVML's
 // utilisation, in whole percents, would say 0.
@@ -42,16 +54,15 @@ func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
 }
 
-// OnlyCounts reports whether the sample of a device says nothing of its use. Its counters may
-// say why, and which Xids came.
-func (d *DeviceUse) OnlyCounts() bool {
-	return d.Counts != nil && *d == DeviceUse{UUID: d.UUID, Counts: d.Counts}
+// OnlyXids reports whether the sample of a device says nothing of its use.
+func (d *DeviceUse) OnlyXids() bool {
+	return d.Xids != nil && *d == DeviceUse{UUID: d.UUID, Xids: d.Xids}
 }
 
-// OnlyCounts reports whether no device of the sample has more than counters.
-func (s *Sample) OnlyCounts() bool {
+// OnlyXids reports whether no device of the sample has more than Xids.
+func (s *Sample) OnlyXids() bool {
 	for i := range s.Devices {
-		if !s.Devices[i].OnlyCounts() {
+		if !s.Devices[i].OnlyXids() {
 			return false
 		}
 	}

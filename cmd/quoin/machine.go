@@ -58,8 +58,8 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	return n, nil
 }
 
-func (m *nvmlMachine) Want(uuids []string)                  { m.lib.SampleDevices(uuids) }
-func (m *nvmlMachine) Sample(counters bool) topology.Sample { return m.lib.Sample(counters) }
+func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
 
 // imexPatience is the longest that a reading of a running probe waits for
 // nvidia-imex-ctl, because NVML's facts and samples wait with it.

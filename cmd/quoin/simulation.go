@@ -60,7 +60,7 @@ func checkSimulated(c *config.Machine, node string) error {
 
 // Sample returns no device while the file cannot be read. The next reading reports the
 // error.
-func (s *simulation) Sample(bool) topology.Sample {
+func (s *simulation) Sample() topology.Sample {
 	if err := s.load(); err != nil {
 		return topology.Sample{}
 	}

@@ -107,53 +107,33 @@ func processorTimeOf(b testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSample measures what the agent does with a sample of eight GPUs: with the hardware
-// counters, and without. Each of the jobs holds all GPUs.
+// BenchmarkSample measures what the agent does with a sample of eight GPUs. Each of the jobs
+// holds all GPUs.
 func BenchmarkSample(b *testing.B) {
 	for _, jobs := range []int{1, 64} {
 		j := manyJobs(b, jobs)
-		var plain, counted topology.Sample
+		var sample topology.Sample
 		for i := range j.node.GPUs {
-			d := topology.DeviceUse{UUID: j.node.GPUs[i].UUID, Utilization: new(0.5), Processes: new(1), Power: new(500.0), Energy: new(1e6), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(1 << 37))}
-			plain.Devices = append(plain.Devices, d)
-			d.Counts = fullCounts()
-			counted.Devices = append(counted.Devices, d)
+			sample.Devices = append(sample.Devices, topology.DeviceUse{UUID: j.node.GPUs[i].UUID, Utilization: new(0.5), Processes: new(1), Power: new(500.0), Energy: new(1e6),
+				MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(1 << 37)), Xids: &topology.XidCounts{Since: 1}})
 		}
-		for _, of := range []struct {
-			name   string
-			sample topology.Sample
-		}{{"plain", plain}, {"counters", counted}, {"plain after counters", plain}} {
-			b.Run(fmt.Sprintf("%d jobs %s", jobs, of.name), func(b *testing.B) {
-				line, err := probe.EncodeSample(of.sample)
+		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {
+			line, err := probe.EncodeSample(sample)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(len(line)), "B-line")
+			from := processorTimeOf(b)
+			now := readClocks()
+			for b.Loop() {
+				parsed, err := probe.ParseSample(line)
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(len(line)), "B-line")
-				from := processorTimeOf(b)
-				now := readClocks()
-				for b.Loop() {
-					parsed, err := probe.ParseSample(line)
-					if err != nil {
-						b.Fatal(err)
-					}
-					now = moment{now.wall.Add(10 * time.Second), now.up + 10*time.Second}
-					j.count(parsed, now)
-				}
-				b.ReportMetric(float64((processorTimeOf(b)-from).Microseconds())/1000/float64(b.N), "cpu-ms/op")
-			})
-		}
+				now = moment{now.wall.Add(10 * time.Second), now.up + 10*time.Second}
+				j.count(parsed, now)
+			}
+			b.ReportMetric(float64((processorTimeOf(b)-from).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
 	}
-}
-
-// fullCounts are the counters of a GPU with 18 NVLinks.
-func fullCounts() *topology.Counts {
-	c := &topology.Counts{Whole: map[string]uint64{}, Links: map[string]topology.LinkCounts{}, RowsPending: new(false), Watched: 1, Absent: map[string]string{}}
-	for i := range topology.Counters {
-		if k := &topology.Counters[i]; k.ByLink {
-			c.Links[k.Name] = make([]int64, 18)
-		} else {
-			c.Whole[k.Name] = 1 << 40
-		}
-	}
-	return c
 }

@@ -166,21 +166,7 @@ func (p *hourPlay) sample(minute int) topology.Sample {
 		if d.Whole() {
 			use.Utilization = &utilization
 		}
-		if d.Falters > 0 && d.Whole() {
-			use.Counts = countsAt(d, minute)
-		}
 		s.Devices = append(s.Devices, use)
 	}
 	return s
-}
-
-// countsAt are the hardware counters of a GPU that falters.
-func countsAt(d *hour.Device, minute int) *topology.Counts {
-	errors := d.LinkErrors(minute)
-	c := &topology.Counts{Watched: 1, Whole: map[string]uint64{"ecc_corrected": 7 + uint64(2*errors), "pcie_replays": uint64(3 * errors)},
-		Links: map[string]topology.LinkCounts{"nvlink_recoveries": {5, int64(errors)}}}
-	if n := uint64(d.Xids(minute)); n > 0 {
-		c.Xids = map[int]uint64{hour.FaultXid: n}
-	}
-	return c
 }

@@ -82,6 +82,28 @@ func TestResolveGone(t *testing.T) {
 	}
 }
 
+// TestResolveWithoutEvidence leaves a record's guess as it is where the record has nothing to resolve the
+// GPUs by, and a settled record's names where its places would say others.
+func TestResolveWithoutEvidence(t *testing.T) {
+	inv := &rundir.Inventory{Entries: []rundir.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, Minor: 1, UUID: gpuUUID(1), ExporterID: "1"}}}
+	for _, c := range []struct {
+		what    string
+		record  rundir.Record
+		names   []string
+		settled bool
+	}{
+		{"a guess, and nothing to resolve it by", rundir.Record{GPUs: []string{"0"}, UUIDs: []string{gpuUUID(0)}, Unresolved: true}, []string{"0"}, false},
+		{"a guess, and a device file", rundir.Record{GPUs: []string{"0"}, Devices: []string{"/dev/nvidia1"}, Unresolved: true}, []string{"1"}, true},
+		{"a guess, and a UUID that the job sees", rundir.Record{Visible: gpuUUID(1), Unresolved: true}, []string{"1"}, true},
+		{"no guess, and another device file", rundir.Record{GPUs: []string{"0"}, UUIDs: []string{gpuUUID(0)}, Devices: []string{"/dev/nvidia1"}}, []string{"0"}, true},
+	} {
+		got := resolveJob(inv, &c.record)
+		if !slices.Equal(got.names, c.names) || got.settled != c.settled {
+			t.Errorf("%s: names %v, settled %t; want %v, %t", c.what, got.names, got.settled, c.names, c.settled)
+		}
+	}
+}
+
 // TestRepairUnresolved finds the GPUs of a job that began before there was an
 // inventory.
 func TestRepairUnresolved(t *testing.T) {
@@ -181,7 +203,7 @@ func TestTwoClusters(t *testing.T) {
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")
 	}
-	r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: other.Identity(), Run: other.Run}))
+	r.must(rundir.Dir(r.run).End(rundir.MarkOf(other.Identity(), other.Run, r.now.wall, "")))
 	r.after(10 * time.Second)
 	r.want("the other's Epilog", "0:17 1:17")
 }

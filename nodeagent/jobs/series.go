@@ -9,8 +9,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // agentSeries are what the registry has done and found.
@@ -89,7 +87,7 @@ type heldSeries struct {
 
 // Describe implements prometheus.Collector.
 func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesErrors, seriesSlowed, seriesXids, seriesPending, seriesIMEX} {
+	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesIMEX} {
 		ch <- d.desc
 	}
 }
@@ -112,40 +110,12 @@ func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
 		seriesHeld.send(ch, held.Seconds(), d.labels[:]...)
 		seriesIdle.send(ch, d.idle.Seconds(), d.labels[:]...)
 		seriesStretch.send(ch, d.stretch.Seconds(), d.labels[:]...)
-		d.sendHardware(ch)
 	}
 	seriesGPUs.send(ch, float64(last.allocated), "allocated")
 	seriesGPUs.send(ch, float64(last.free), "idle")
 	seriesGPUs.send(ch, float64(last.lost), "lost")
 	if last.imex {
 		seriesIMEX.send(ch, 1, last.channelMajor, last.imexState)
-	}
-}
-
-// sendHardware sends what the hardware counters of a device say. What is not known has no
-// series.
-func (d *deviceSeries) sendHardware(ch chan<- prometheus.Metric) {
-	for i := range topology.Counters {
-		k := &topology.Counters[i]
-		of := seriesErrors
-		if k.Time {
-			of = seriesSlowed
-		}
-		if value, known := d.counts[k.Name]; known {
-			of.send(ch, value, append(d.labels[:], k.Name)...)
-		}
-	}
-	if d.xids != nil {
-		for _, class := range fabric.XidClasses {
-			seriesXids.send(ch, float64(d.xids[class]), append(d.labels[:], string(class))...)
-		}
-	}
-	if d.pending != nil {
-		value := 0.0
-		if *d.pending {
-			value = 1
-		}
-		seriesPending.send(ch, value, d.labels[:]...)
 	}
 }
 
@@ -179,9 +149,5 @@ var (
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds in which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
 	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds in which a job held the device and the device was idle.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
-	seriesErrors  = describe(counter, "quoin_gpu_held_errors_total", "Errors that the GPU counted while a job held it: NVLink (all links), ECC, PCIe. Absent for a counter that the GPU lacks, and for MIG instances.", "UUID", "gpu", "GPU_I_ID", "counter")
-	seriesSlowed  = describe(counter, "quoin_gpu_held_slowed_seconds_total", "Seconds with clocks held down while a job held the GPU.", "UUID", "gpu", "GPU_I_ID", "reason")
-	seriesXids    = describe(counter, "quoin_gpu_held_xids_total", "Xids that came while a job held the GPU, by class: ignore, application, look, reset, critical.", "UUID", "gpu", "GPU_I_ID", "class")
-	seriesPending = describe(gauge, "quoin_gpu_rows_pending", "1 if memory rows of the held GPU wait for a reset to remap them.", "UUID", "gpu", "GPU_I_ID")
 	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )

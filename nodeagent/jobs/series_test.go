@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // processSeries is what quoin agent serves beside the registry's series.
@@ -87,6 +89,21 @@ func TestSeriesCount(t *testing.T) {
 			t.Errorf("%s: %d series, want %d", name, none[name], n)
 		}
 	}
+}
+
+// TestLostGPUsAreCounted counts GPUs that were never read, and GPUs that are lost and not held, and no GPU twice.
+func TestLostGPUsAreCounted(t *testing.T) {
+	r := newJobsRig(t)
+	inv := rundir.Inventory{Node: "n1", Entries: []rundir.Entry{
+		{UUID: gpuUUID(0), ExporterID: "0"},
+		{GRESIndex: 1, UUID: gpuUUID(1), ExporterID: "1", Lost: true},
+		{GRESIndex: 2, UUID: gpuUUID(2), ExporterID: "2", Lost: true},
+		{GRESIndex: 3},
+		{GRESIndex: 4},
+	}}
+	r.must(rundir.Dir(r.run).WriteInventory(inv))
+	r.prolog("17", 2)
+	r.wantSeries(`quoin_gpus{state="allocated"} 1`, `quoin_gpus{state="idle"} 1`, `quoin_gpus{state="lost"} 3`)
 }
 
 // TestRunbookOfHookErrors holds that the runbook says what to do for each reason of the hook, and for no other.

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // jobLabels are the labels of quoin_gpu_job_info.
@@ -48,12 +46,6 @@ type deviceSeries struct {
 	held, idle, stretch time.Duration
 	// running says that a job holds the device: then held grows since the snapshot.
 	running bool
-	// counts are what its hardware counters have counted, by name. pending says whether
-	// memory rows wait to be remapped; nil if that is not known.
-	counts  map[string]float64
-	pending *bool
-	// xids are how many Xids came, by class; nil if that is not known.
-	xids map[fabric.XidClass]uint64
 }
 
 // snapshot is what a scrape shows of jobs and devices.
@@ -135,9 +127,6 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), node}}
 		if h := u.devices[d.UUID]; h != nil {
 			out.held, out.idle, out.stretch, out.running = h.Held, h.Idle, h.stretch(), len(h.Runs) > 0
-			if out.counts, out.xids = maps.Clone(h.Counts), maps.Clone(h.Xids); h.Last != nil {
-				out.pending = h.Last.RowsPending
-			}
 		}
 		s.devices = append(s.devices, out)
 		switch {

@@ -132,7 +132,7 @@ func (u *deviceUsage) recall(s *savedState, jobs map[string]*job) {
 	for uuid, h := range s.Devices {
 		maps.DeleteFunc(h.Runs, func(run string, _ time.Time) bool { return !there[run] })
 		if len(h.Runs) == 0 {
-			*h = holding{Held: h.Held, Idle: h.Idle, Counts: h.Counts, Xids: h.Xids}
+			*h = holding{Held: h.Held, Idle: h.Idle}
 		}
 		u.devices[uuid] = h
 	}

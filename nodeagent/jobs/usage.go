@@ -1,13 +1,11 @@
 package jobs
 
 import (
-	"cmp"
 	"maps"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // holding counts since the boot: for how long jobs held a device, and for how long the
@@ -23,41 +21,6 @@ type holding struct {
 	Sampled   time.Duration `json:"sampled,omitempty"`
 	// Since is when the device was last taken.
 	Since time.Duration `json:"since,omitempty"`
-	// Counts are what the device's hardware counters have counted while jobs held it, by
-	// name. Last are the counters of the last sample, nil while nobody holds the device.
-	Counts map[string]float64 `json:"counts,omitempty"`
-	Last   *topology.Counts   `json:"last,omitempty"`
-	// Xids are how many Xids came while jobs held the device, by class.
-	Xids map[fabric.XidClass]uint64 `json:"xids,omitempty"`
-}
-
-// count adds what the hardware counters have counted since the last sample. After a reset
-// of the GPU they begin at zero, so the sample is a first one then.
-func (h *holding) count(now *topology.Counts) {
-	if now == nil {
-		return
-	}
-	last := cmp.Or(h.Last, now)
-	if now.Watched != 0 && h.Xids == nil {
-		h.Xids = map[fabric.XidClass]uint64{}
-	}
-	came, _ := now.NewXids(last)
-	for code, n := range came {
-		h.Xids[fabric.XidOf(code).Class] += n
-	}
-	if now.WentBack(last) != "" {
-		last = now
-	}
-	for i := range topology.Counters {
-		k := &topology.Counters[i]
-		if sum, _, known := k.Growth(last, now); known {
-			if h.Counts == nil {
-				h.Counts = map[string]float64{}
-			}
-			h.Counts[k.Name] += sum
-		}
-	}
-	h.Last = now.Keep(last)
 }
 
 // stretch is for how long the device has been idle up to its last sample.
@@ -96,7 +59,7 @@ func (u *deviceUsage) advance(now time.Duration) {
 func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, scanned moment) {
 	for uuid, h := range u.devices {
 		if len(holders[uuid]) == 0 && len(h.Runs) > 0 {
-			h.Runs, h.IdleSince, h.Sampled, h.Last = nil, 0, 0, nil
+			h.Runs, h.IdleSince, h.Sampled = nil, 0, 0
 		}
 	}
 	for uuid, runs := range holders {
@@ -143,10 +106,7 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		h := u.devices[d.UUID]
-		if h == nil || len(h.Runs) == 0 {
-			continue
-		}
-		if h.count(d.Counts); d.OnlyCounts() {
+		if h == nil || len(h.Runs) == 0 || d.OnlyXids() {
 			continue
 		}
 		told[d.UUID] = true
@@ -162,7 +122,7 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 			h.IdleSince, h.Sampled = 0, now
 		}
 	}
-	if s.OnlyCounts() { // it is no sample of the use
+	if s.OnlyXids() { // it is no sample of the use
 		return 0, 0
 	}
 	for _, uuid := range u.wanted {

@@ -170,3 +170,30 @@ func TestStretchIsOfOneJob(t *testing.T) {
 	r.sample(10*time.Second, idleGPU(0))
 	r.wantCounted("another job", 0, 80, 80, 10)
 }
+
+// TestRequeuedRunIsAnother counts a requeued run anew: its use has nothing of the first run's
+// hours, whatever tells the two runs apart.
+func TestRequeuedRunIsAnother(t *testing.T) {
+	for what, requeue := range map[string]func(*rundir.Record){
+		"another start":               func(rec *rundir.Record) { rec.StartTime = "4000" },
+		"another run, the same start": func(rec *rundir.Record) { rec.SLUID = "s2" },
+	} {
+		r := newJobsRig(t)
+		r.prolog("17", 0)
+		for range 60 {
+			r.sample(10*time.Second, busyGPU(0))
+		}
+		rec := r.record("17", 0)
+		requeue(&rec)
+		r.write("17", rec)
+		r.j.round(t.Context())
+		r.sample(10*time.Second, idleGPU(0))
+		use, err := rundir.Dir(r.run).Uses().Read("17")
+		if err != nil || use == nil {
+			t.Fatalf("%s: use %+v, %v", what, use, err)
+		}
+		if d := use.Devices[0]; d.Used || d.Seconds != 10 {
+			t.Errorf("%s: %v seconds, used %t; want the 10 seconds of the second run, unused", what, d.Seconds, d.Used)
+		}
+	}
+}

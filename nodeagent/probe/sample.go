@@ -87,10 +87,8 @@ func checkDevice(d *topology.DeviceUse) error {
 	if d.Processes != nil && *d.Processes < 0 {
 		return fmt.Errorf("processes %d: want 0 or more", *d.Processes)
 	}
-	if d.Counts != nil {
-		if err := d.Counts.Check(); err != nil {
-			return fmt.Errorf("counts: %w", err)
-		}
+	if d.Xids != nil && len(d.Xids.Came) > topology.MaxXidNumbers {
+		return fmt.Errorf("xids: %d numbers: want at most %d", len(d.Xids.Came), topology.MaxXidNumbers)
 	}
 	return nil
 }

@@ -17,9 +17,8 @@ type Machine interface {
 	Read() (*topology.Node, error)
 	// Want says which devices Sample is about from now on.
 	Want(uuids []string)
-	// Sample reads how the wanted devices are used, and if it is told so their hardware
-	// counters.
-	Sample(counters bool) topology.Sample
+	// Sample reads how the wanted devices are used.
+	Sample() topology.Sample
 }
 
 // Every is the time between two readings of a machine. People see a GPU that fails within seconds, and a reading takes
@@ -86,10 +85,6 @@ func (s *server) listen() {
 	})
 }
 
-// countersEvery: one sample in so many reads the hardware counters. The first and the last
-// sample of a job read them too.
-const countersEvery = 6
-
 // run prints reports, and samples if it was told to, until ctx ends.
 func (s *server) run(ctx context.Context) error {
 	due, samples := time.NewTicker(s.Interval), time.NewTicker(time.Hour)
@@ -97,7 +92,6 @@ func (s *server) run(ctx context.Context) error {
 	defer samples.Stop()
 	samples.Stop()
 	var order Sampling // nothing is sampled at first
-	var count int      // of samples since one with counters
 	last, err := s.report(nil)
 	for err == nil {
 		select {
@@ -116,8 +110,7 @@ func (s *server) run(ctx context.Context) error {
 			}
 			order = next
 		case <-samples.C:
-			err = s.sample(count == 0)
-			count = (count + 1) % countersEvery
+			err = s.printSample(s.machine.Sample())
 		}
 	}
 	return err
@@ -142,9 +135,9 @@ func (s *server) report(last []byte) ([]byte, error) {
 	return report, s.print(line)
 }
 
-// change begins to sample other devices. The hardware counters of the old and the new devices
-// come at once: the last ones of a job that has ended, and the first ones of a job that begins.
-// The use of the devices at that moment says nothing of either job.
+// change begins to sample other devices. The Xids of the old and the new devices come at once:
+// the last ones of a job that has ended, and those from before a job that begins. The use of
+// the devices at that moment says nothing of either job.
 func (s *server) change(old, devices []string) error {
 	all := slices.Concat(old, devices)
 	slices.Sort(all)
@@ -154,21 +147,17 @@ func (s *server) change(old, devices []string) error {
 		return nil
 	}
 	s.machine.Want(all)
-	sample := s.machine.Sample(true)
+	sample := s.machine.Sample()
 	for i := range sample.Devices {
 		d := &sample.Devices[i]
-		*d = topology.DeviceUse{UUID: d.UUID, Counts: d.Counts}
+		*d = topology.DeviceUse{UUID: d.UUID, Xids: d.Xids}
 	}
-	sample.Devices = slices.DeleteFunc(sample.Devices, func(d topology.DeviceUse) bool { return d.Counts == nil })
+	sample.Devices = slices.DeleteFunc(sample.Devices, func(d topology.DeviceUse) bool { return d.Xids == nil })
 	s.machine.Want(devices)
 	if len(sample.Devices) == 0 {
 		return nil
 	}
 	return s.printSample(sample)
-}
-
-func (s *server) sample(counters bool) error {
-	return s.printSample(s.machine.Sample(counters))
 }
 
 func (s *server) printSample(sample topology.Sample) error {

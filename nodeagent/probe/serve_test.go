@@ -17,13 +17,9 @@ type machine struct{ wanted []string }
 
 func (m *machine) Read() (*topology.Node, error) { return &topology.Node{}, nil }
 func (m *machine) Want(uuids []string)           { m.wanted = uuids }
-func (m *machine) Sample(counters bool) (s topology.Sample) {
+func (m *machine) Sample() (s topology.Sample) {
 	for _, uuid := range m.wanted {
-		d := topology.DeviceUse{UUID: uuid, Processes: new(1)}
-		if counters {
-			d.Counts = &topology.Counts{Whole: map[string]uint64{"pcie_replays": 1}}
-		}
-		s.Devices = append(s.Devices, d)
+		s.Devices = append(s.Devices, topology.DeviceUse{UUID: uuid, Processes: new(1), Xids: &topology.XidCounts{Since: 1}})
 	}
 	return s
 }
@@ -52,8 +48,8 @@ func TestServeSamplesAtOnce(t *testing.T) {
 		}
 		var uuids []string
 		for _, d := range s.Devices {
-			if !d.OnlyCounts() {
-				t.Errorf("%+v: want the counters of %s alone", d, d.UUID)
+			if !d.OnlyXids() {
+				t.Errorf("%+v: want the Xids of %s alone", d, d.UUID)
 			}
 			uuids = append(uuids, d.UUID)
 		}
@@ -79,34 +75,4 @@ func TestServeSamplesAtOnce(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-}
-
-// TestServeCounters reads the counters in the first of some samples.
-func TestServeCounters(t *testing.T) {
-	in, orders := io.Pipe()
-	lines, out := io.Pipe()
-	done := make(chan error)
-	go func() {
-		done <- Serve(t.Context(), &machine{}, Options{Node: "n1", Interval: time.Hour, In: in, Out: out, Errors: io.Discard})
-	}()
-	if _, err := io.WriteString(orders, "sample 100ms GPU-a\n"); err != nil {
-		t.Fatal(err)
-	}
-	scanner := bufio.NewScanner(lines)
-	var got []bool
-	for scanner.Scan() && len(got) < 2+2*countersEvery {
-		if s, err := ParseSample(scanner.Bytes()); err == nil {
-			got = append(got, s.Devices[0].Counts != nil)
-		}
-	}
-	want := []bool{true} // at once
-	for i := range 1 + 2*countersEvery {
-		want = append(want, i%countersEvery == 0)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("samples with counters (-want +got):\n%s", diff)
-	}
-	_ = lines.Close()
-	_ = orders.Close()
-	<-done // it could not print
 }

@@ -64,53 +64,23 @@ type DeviceUse struct {
 	// counter in it.
 	Sampled *time.Time `json:"sampled,omitempty"`
 	Counter *float64   `json:"counter,omitempty"`
-	// Hardware is what the GPU's counters have counted. While the job runs, Counting has
-	// the samples of the counters instead.
-	Hardware *Hardware `json:"hardware,omitempty"`
-	Counting *Counting `json:"counting,omitempty"`
+	// Xids are those that came while the job held the GPU, by number; nil if nobody watched.
+	// XidGap says that nobody watched for a part of the time. XidCounts are those of the last
+	// sample that had any.
+	Xids      map[int]uint64      `json:"xids,omitzero"`
+	XidGap    bool                `json:"xidGap,omitempty"`
+	XidCounts *topology.XidCounts `json:"xidCounts,omitempty"`
 }
 
-// Finish adds the hardware counters of a sample that was taken after the job's end. Devices
-// that taken names have another job by now. changed says that an error or an Xid is new.
-func (u *Use) Finish(s topology.Sample, at time.Time, taken func(uuid string) bool) (changed bool) {
+// Finish adds the Xids of a sample that was taken after the job's end. Devices that taken names
+// have another job by now.
+func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) {
 	for i := range s.Devices {
-		k := u.index(s.Devices[i].UUID)
-		if k < 0 || u.Devices[k].Released || u.Devices[k].Counting == nil || taken(s.Devices[i].UUID) {
-			continue
-		}
-		d := &u.Devices[k]
-		before := d.Counting.Hardware()
-		d.Counting = d.Counting.add(&s.Devices[i], at)
-		changed = changed || !before.sameErrors(d.Counting.Hardware())
-	}
-	return changed
-}
-
-// amend takes over the hardware counters of another sum of the same job's devices.
-func (u *Use) amend(by *Use) (changed bool) {
-	for i := range u.Devices {
-		d := &u.Devices[i]
-		if k := by.index(d.UUID); k >= 0 && by.Devices[k].Counting != nil {
-			d.Hardware, changed = by.Devices[k].Counting.Hardware(), true
+		of := &s.Devices[i]
+		if k := u.index(of.UUID); k >= 0 && !u.Devices[k].Released && !taken(of.UUID) {
+			u.Devices[k].addXids(of.Xids)
 		}
 	}
-	return changed
-}
-
-// Ended returns the use as it is kept of an ended job.
-func (u *Use) Ended() *Use {
-	if u == nil {
-		return nil
-	}
-	out := *u
-	out.Devices = slices.Clone(u.Devices)
-	for i := range out.Devices {
-		d := &out.Devices[i]
-		if d.Counting != nil {
-			d.Hardware, d.Counting = d.Counting.Hardware(), nil
-		}
-	}
-	return &out
 }
 
 // Stat is a mean over Seconds, and the largest sample.
@@ -136,7 +106,7 @@ func (u *Use) Hold(devices []Entry) {
 		d := DeviceUse{UUID: e.UUID}
 		if i := u.index(e.UUID); i >= 0 {
 			if d = u.Devices[i]; d.Released {
-				d.Sampled, d.Counter, d.Counting = nil, nil, d.Counting.leave()
+				d.Sampled, d.Counter, d.XidCounts = nil, nil, nil
 			}
 		}
 		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
@@ -165,19 +135,13 @@ const maxGap = 3
 // was first seen. After a gap of more than three intervals, or if the clock went back,
 // it covers one interval. Devices that the sample lacks keep their sums.
 func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
-	for k := range u.Devices {
-		d := &u.Devices[k]
-		if !d.Released && !slices.ContainsFunc(s.Devices, func(of topology.DeviceUse) bool { return of.UUID == d.UUID }) {
-			d.Counting = d.Counting.miss()
-		}
-	}
 	for i := range s.Devices {
 		k := u.index(s.Devices[i].UUID)
 		if k < 0 || u.Devices[k].Released {
 			continue
 		}
 		d := &u.Devices[k]
-		if d.Counting = d.Counting.add(&s.Devices[i], at); s.Devices[i].OnlyCounts() {
+		if d.addXids(s.Devices[i].Xids); s.Devices[i].OnlyXids() {
 			continue
 		}
 		since := u.Until // it may be the job's since then only
@@ -187,7 +151,7 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
 		d.Sampled = &at
 	}
-	if !s.OnlyCounts() {
+	if !s.OnlyXids() {
 		u.Until = at
 	}
 }
@@ -221,6 +185,35 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	}
 	d.addEnergy(s, seconds)
 }
+
+// addXids adds the Xids that came since the last sample. Those of the first came before.
+func (d *DeviceUse) addXids(now *topology.XidCounts) {
+	last := d.XidCounts
+	switch {
+	case now == nil:
+		d.XidGap = d.XidGap || last != nil
+		return
+	case d.Xids == nil:
+		d.Xids = map[int]uint64{}
+	}
+	if d.XidCounts = now; last == nil {
+		return
+	}
+	var before map[int]uint64
+	if now.Since == last.Since {
+		before = last.Came
+	} else {
+		d.XidGap = true
+	}
+	for code, n := range now.Came {
+		if _, known := d.Xids[code]; n > before[code] && (known || len(d.Xids) < maxXids) {
+			d.Xids[code] += n - before[code]
+		}
+	}
+}
+
+// maxXids bounds the different Xids of a GPU in a use.
+const maxXids = 32
 
 // addEnergy adds the energy since the previous sample. The device's counter also knows
 // it over gaps. A counter that went back began at zero when the driver was reloaded.

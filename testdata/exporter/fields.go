@@ -93,8 +93,8 @@ var fields = map[string]field{
 	"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL":        {since49: true, value: linkErrors(false, 2)},
 	"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL":          {since49: true, value: linkErrors(false, 4)},
 	"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL":        {since49: true, value: linkErrors(false, 8)},
-	"DCGM_FI_DEV_NVLINK_RX_ERROR_TOTAL":              {since49: true, value: linkErrors(true, 5)},
-	"DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL":        {since49: true, value: linkErrors(true, 10)},
+	"DCGM_FI_DEV_NVLINK_RX_ERROR_TOTAL":              {since49: true, value: linkErrors(true, 3)},
+	"DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL":        {since49: true, value: linkErrors(true, 8)},
 	"DCGM_FI_DEV_PCIE_REPLAY_TOTAL":                  {since49: true, value: integer(func(d *Device) float64 { return d.Replays })},
 
 	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {always: true, value: integer(func(d *Device) float64 { return float64(d.ClockEvents) })},

@@ -27,7 +27,6 @@ func AgentText(n, minute int) string {
 	node := &Nodes[n]
 	node.sayJobs(add, n, minute)
 	node.sayDevices(add, n, minute)
-	node.sayHardware(add, n, minute)
 	node.sayState(add)
 	node.sayMapping(add, n, minute)
 	node.sayHook(add, minute)
@@ -64,48 +63,6 @@ func (n *Node) sayDevices(add say, index, minute int) {
 			add(of.name, of.kind, n.deviceLabels(i), of.value(n.Seconds(index, i, minute)))
 		}
 	}
-}
-
-// sayHardware says what the hardware counters of a GPU that falters have counted while jobs
-// held it. No other GPU of the hour has such counters.
-func (n *Node) sayHardware(add say, index, minute int) {
-	for i := range n.Devices {
-		errors, xids, sampled := n.Hardware(index, i, minute)
-		if !sampled {
-			continue
-		}
-		labels := n.deviceLabels(i)
-		add("quoin_gpu_held_errors_total", "counter", labels+`,counter="nvlink_recoveries"`, errors)
-		add("quoin_gpu_held_errors_total", "counter", labels+`,counter="ecc_corrected"`, 2*errors)
-		add("quoin_gpu_held_errors_total", "counter", labels+`,counter="pcie_replays"`, 3*errors)
-		for _, class := range []string{"ignore", "application", "look", "reset", "critical"} {
-			value := 0.0
-			if class == "application" {
-				value = xids
-			}
-			add("quoin_gpu_held_xids_total", "counter", labels+fmt.Sprintf(`,class="%s"`, class), value)
-		}
-	}
-}
-
-// Hardware returns how many errors and Xids a GPU that falters counted while a job held it:
-// between two minutes at both of which one did. sampled says that one has held it by now.
-func (n *Node) Hardware(index, i, minute int) (errors, xids float64, sampled bool) {
-	d, p := &n.Devices[i], Place{index, i}
-	if d.Falters == 0 || !d.Whole() {
-		return 0, 0, false
-	}
-	for m := range minute + 1 {
-		if len(Holders(p, m)) == 0 {
-			continue
-		}
-		if sampled = true; m == 0 || len(Holders(p, m-1)) == 0 {
-			continue
-		}
-		errors += d.LinkErrors(m) - d.LinkErrors(m-1)
-		xids += d.Xids(m) - d.Xids(m-1)
-	}
-	return errors, xids, sampled
 }
 
 // held is how many of the node's devices jobs hold.

@@ -160,14 +160,6 @@ const FaultXid = 31
 // LinkErrors grows each minute from when the GPU falters.
 func (d *Device) LinkErrors(minute int) float64 { return max(0, float64(minute-d.Falters+1)) }
 
-// Xids are how many Xids have come to a GPU that falters.
-func (d *Device) Xids(minute int) float64 {
-	if d.falters(minute) {
-		return 1
-	}
-	return 0
-}
-
 func (d *Device) falters(minute int) bool { return d.Falters > 0 && minute >= d.Falters }
 
 // Silent says whether the node's exporter answers nothing at a minute: it starts again.

@@ -90,7 +90,6 @@ struct gpu {
 	int xid_count;
 	struct field {
 		unsigned id;
-		int link; /* -1: any */
 		nvmlReturn_t answer;
 		unsigned long long value;
 	} fields[MAX_FIELDS];
@@ -369,12 +368,12 @@ static void read_xid(struct gpu *g, const char *value) {
 	g->xids[g->xid_count++] = atoi(value);
 }
 
-/* read_field reads the value of a field, of any link or of one. */
+/* read_field reads the value of a field. */
 static void read_field(struct gpu *g, const char *value) {
-	struct field f = {.link = -1};
+	struct field f = {0};
 	int n = 0;
-	if (sscanf(value, "%u%n:%d%n", &f.id, &n, &f.link, &n) < 1 || g->field_count == MAX_FIELDS)
-		die("field: want NUMBER or NUMBER:LINK, and a value or error CODE, %d times at most", MAX_FIELDS);
+	if (sscanf(value, "%u%n", &f.id, &n) < 1 || g->field_count == MAX_FIELDS)
+		die("field: want NUMBER, and a value or error CODE, %d times at most", MAX_FIELDS);
 	if (sscanf(value + n, " error %d", (int *)&f.answer) != 1 && sscanf(value + n, "%llu", &f.value) != 1)
 		die("field: %s: want a value, or error CODE", value);
 	g->fields[g->field_count++] = f;
@@ -851,7 +850,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
 		v->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
 		for (int n = 0; n < g->field_count; n++) {
 			const struct field *f = &g->fields[n];
-			if (f->id != v->fieldId || (f->link >= 0 && f->link != (int)v->scopeId))
+			if (f->id != v->fieldId)
 				continue;
 			v->nvmlReturn = f->answer;
 			v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;

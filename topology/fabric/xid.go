@@ -26,9 +26,6 @@ const (
 	XidCritical XidClass = "critical"
 )
 
-// XidClasses are all classes.
-var XidClasses = [...]XidClass{XidIgnore, XidApplication, XidLook, XidReset, XidCritical}
-
 // Critical reports whether somebody has to act before the GPU works again.
 func (c XidClass) Critical() bool { return c == XidReset || c == XidCritical }
 

@@ -84,7 +84,7 @@ func serveSample(lib *Library, words []string) error {
 		lib.SampleDevices(words[1:])
 		return nil
 	}
-	line, err := probe.EncodeSample(lib.Sample(true))
+	line, err := probe.EncodeSample(lib.Sample())
 	fmt.Printf("%s\n", line)
 	return err
 }

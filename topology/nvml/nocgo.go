@@ -33,7 +33,7 @@ func (*Library) Close() error { return nil }
 func (*Library) SampleDevices([]string) {}
 
 // Sample is empty.
-func (*Library) Sample(bool) topology.Sample { return topology.Sample{} }
+func (*Library) Sample() topology.Sample { return topology.Sample{} }
 
 // Read returns an error: there is no cgo.
 func (*Library) Read() (*topology.Node, error) { return nil, errNoCgo }

@@ -59,7 +59,7 @@ func (l *Library) read() (*reading, error) {
 		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
 		r.read(l.root)
 		n.GPUs = append(n.GPUs, r.gpu)
-		out.gpus[uuid], out.places[uuid] = d, place{device: d, links: r.active}
+		out.gpus[uuid], out.places[uuid] = d, place{device: d}
 	}
 	l.unshown(n, count)
 	return out, nil
@@ -80,8 +80,6 @@ type reader struct {
 	gpu topology.GPU
 	d   nvml.Device
 	has symbols
-	// active are the numbers of the active NVLinks.
-	active []int
 }
 
 // fact notes why a fact of the GPU could not be read, and reports whether it was.
@@ -151,7 +149,6 @@ func (r *reader) links() {
 		if state != nvml.FEATURE_ENABLED {
 			continue
 		}
-		r.active = append(r.active, i)
 		if err := r.link(i, &links); err != nil && remoteErr == nil {
 			remoteErr = err
 		}

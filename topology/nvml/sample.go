@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,8 +28,6 @@ type sampler struct {
 	// GPM.
 	wanted []string
 	gpm    map[string]*activity
-	// counting says how the counters of each wanted GPU are read.
-	counting map[string]*counting
 	// metrics is GPM's answer, which is large.
 	metrics nvml.GpmMetricsGetType
 }
@@ -41,12 +38,10 @@ type place struct {
 	// parent is the GPU of an instance, and gi its GPU instance.
 	parent nvml.Device
 	gi     int
-	// links are the numbers of the GPU's active NVLinks.
-	links []int
 }
 
 func newSampler(api nvml.Interface, has symbols, x *xids, allPIDs bool) *sampler {
-	return &sampler{api: api, has: has, xids: x, allPIDs: allPIDs, gpm: map[string]*activity{}, counting: map[string]*counting{}}
+	return &sampler{api: api, has: has, xids: x, allPIDs: allPIDs, gpm: map[string]*activity{}}
 }
 
 // seesPIDs reports whether this process is in the kernel's first PID namespace. The
@@ -67,10 +62,9 @@ func seesPIDs(root string) bool {
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
 // Sample reads how these devices are used. A device that is not there, or that cannot be
-// read, is absent, unless something is known of its hardware counters. SM activity needs two
-// moments, so it is absent in the first sample of a device. The hardware counters are read
-// only if they are asked for, because there are many.
-func (l *Library) Sample(counters bool) topology.Sample { return l.sampler.sample(counters) }
+// read, is absent, unless its Xids are known. SM activity needs two moments, so it is absent in
+// the first sample of a device.
+func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
 
 func (s *sampler) want(uuids []string) {
 	s.wanted = uuids
@@ -87,7 +81,6 @@ func (s *sampler) want(uuids []string) {
 			delete(s.gpm, uuid)
 		}
 	}
-	maps.DeleteFunc(s.counting, func(uuid string, _ *counting) bool { return !keep[uuid] })
 }
 
 // begin starts GPM's counters when a device is wanted for the first time.
@@ -98,19 +91,12 @@ func (s *sampler) begin(uuid string, p place) {
 	}
 }
 
-func (s *sampler) sample(counters bool) topology.Sample {
+func (s *sampler) sample() topology.Sample {
 	var out topology.Sample
 	for _, uuid := range s.wanted {
-		d := topology.DeviceUse{UUID: uuid}
-		p, ok := s.found[uuid]
-		if ok {
+		d := topology.DeviceUse{UUID: uuid, Xids: s.xids.count(uuid)}
+		if p, ok := s.found[uuid]; ok {
 			s.read(&d, p)
-		}
-		switch {
-		case counters && ok:
-			d.Counts = s.counts(uuid, p)
-		case counters:
-			d.Counts = s.xids.ofLost(uuid)
 		}
 		if d != (topology.DeviceUse{UUID: uuid}) {
 			out.Devices = append(out.Devices, d)

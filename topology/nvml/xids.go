@@ -239,42 +239,20 @@ func (x *xids) take(uuid string, event nvml.EventData) {
 	if x.counts[uuid] == nil {
 		x.counts[uuid] = map[int]uint64{}
 	}
-	if _, known := x.counts[uuid][code]; known || len(x.counts[uuid]) < maxNumbers {
+	if _, known := x.counts[uuid][code]; known || len(x.counts[uuid]) < topology.MaxXidNumbers {
 		x.counts[uuid][code]++
 	}
 }
 
-// maxNumbers bounds the different Xids of a GPU that are counted.
-const maxNumbers = 100
-
-// count adds to a GPU's counters how many Xids came.
-func (x *xids) count(uuid string, out *topology.Counts) {
+// count returns how many Xids of a GPU came, nil if the GPU is not watched. Those of a GPU that
+// NVML no longer shows came before.
+func (x *xids) count(uuid string) *topology.XidCounts {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	why := ""
-	switch {
-	case x.failed != nil:
-		why = x.failed.Error()
-	case x.refused[uuid] != nil:
-		why = x.refused[uuid].Error()
-	case x.watched.IsZero() || !x.served[uuid] && x.counts[uuid] == nil:
-		why = topology.NoCounter
-	}
-	if why != "" {
-		out.Absent[topology.XidsName] = why
-		return
-	}
-	out.Xids, out.Watched = maps.Clone(x.counts[uuid]), x.watched.UnixNano()
-}
-
-// ofLost returns the counters of a GPU that NVML no longer shows: the Xids that came before.
-// It returns nil if none came.
-func (x *xids) ofLost(uuid string) *topology.Counts {
-	out := &topology.Counts{Absent: map[string]string{topology.AllCounters: "NVML does not show the GPU any more"}}
-	if x.count(uuid, out); len(out.Xids) == 0 {
+	if x.failed != nil || x.refused[uuid] != nil || x.watched.IsZero() || !x.served[uuid] && x.counts[uuid] == nil {
 		return nil
 	}
-	return out
+	return &topology.XidCounts{Since: x.watched.UnixNano(), Came: maps.Clone(x.counts[uuid])}
 }
 
 // maxXid bounds the codes. NVML reports 999 for a code that it does not know.

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // View is how tables are shown.
@@ -152,9 +155,12 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // advice says what the job's user can do better next time, and what is not known.
 func advice(r *Run) []string {
-	var unused, unsampled []string
+	var unused, unsampled, waiting []string
 	total := 0
 	for i := range r.nodes {
+		if r.nodes[i].waits {
+			waiting = append(waiting, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+		}
 		for _, d := range r.nodes[i].devices() {
 			total++
 			name := cmp.Or(Printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
@@ -185,9 +191,61 @@ func advice(r *Run) []string {
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
 	}
-	lines = slices.Concat(r.warnings(), r.hardware(), lines)
+	if len(waiting) > 0 {
+		lines = append(lines, fmt.Sprintf("The last sample of %s is missing: quoin agent has not taken it since the job ended.", few(waiting)))
+	}
+	lines = slices.Concat(r.warnings(), r.xids(), lines)
 	if lines = append(r.split(), lines...); len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")
+	}
+	return lines
+}
+
+// warnings are what was wrong with the run's GPUs when it began.
+func (r *Run) warnings() (lines []string) {
+	const most = 8
+	for i := range r.nodes {
+		for _, text := range r.nodes[i].record.Warnings {
+			if len(lines) == most {
+				return append(lines, "There were more warnings: the records and summaries have them all.")
+			}
+			lines = append(lines, fmt.Sprintf("When the job began on %s: %s.", cmp.Or(Printable(r.nodes[i].record.Node), "this node"), Printable(text)))
+		}
+	}
+	return lines
+}
+
+// xids are a line for each Xid that came while the run held the GPU. Xids that ask for nothing
+// are left out.
+func (r *Run) xids() (lines []string) {
+	type came struct {
+		times uint64
+		gpus  []string
+	}
+	all := map[int]came{}
+	var gaps []string
+	for i := range r.nodes {
+		for _, d := range r.nodes[i].devices() {
+			gpu := "GPU " + cmp.Or(d.ExporterID, d.UUID) + " of " + cmp.Or(Printable(r.nodes[i].record.Node), "this node")
+			if d.XidGap {
+				gaps = append(gaps, gpu)
+			}
+			for code, times := range d.Xids {
+				if fabric.XidOf(code).Class != fabric.XidIgnore && (code != fabric.XidCleanup || len(d.Xids) == 1) {
+					all[code] = came{all[code].times + times, append(all[code].gpus, gpu)}
+				}
+			}
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(all)) {
+		x, times := fabric.XidOf(code), ""
+		if n := all[code].times; n > 1 {
+			times = fmt.Sprintf("%d times ", n)
+		}
+		lines = append(lines, fmt.Sprintf("%sXid %d (%s) on %s: %s.", times, code, cmp.Or(x.Name, "which Quoin does not know"), few(all[code].gpus), x.Action))
+	}
+	if len(gaps) > 0 {
+		lines = append(lines, fmt.Sprintf("Xids of %s are not all known: Quoin's probe of NVML did not watch all the time.", few(gaps)))
 	}
 	return lines
 }
