@@ -76,13 +76,7 @@ func (a *Agent) onAdapters(got adapterAnswer) {
 		links, problem = linksOf(a.facts.adapters.known, got.reading), got.reading.LLDP
 	}
 	a.metrics.links.set(links)
-	text := ""
-	if problem != nil {
-		text = problem.Error()
-	}
-	if a.adaptersSaid.IsNew(text) && problem != nil {
-		a.log.Warn("some network adapters are not known", "err", text)
-	}
+	a.log.Note("network adapters", problem)
 }
 
 // adapterFacts are what is known of the network adapters in this boot.

@@ -70,7 +70,7 @@ type Agent struct {
 	store   Store
 	files   Files
 	metrics *Metrics
-	log     *slog.Logger
+	log     *again.Log  // only the loop notes problems
 	ready   atomic.Bool // there is a report, or a reason for having none
 
 	// The loop gets answers about DCGM's ids, readings of the adapters, and what the store holds.
@@ -88,14 +88,12 @@ type Agent struct {
 
 // state is what the loop knows.
 type state struct {
-	facts    facts
-	line     []byte         // the report that is made of the facts
-	reported *topology.Node // the same
-	lastEnd  string         // why the last probe ended
-	recalled bool           // the facts have what an earlier agent stored
-
-	idFailures            int        // questions in a row that left an id unknown
-	idsSaid, adaptersSaid again.Once // what the log says of them
+	facts      facts
+	line       []byte         // the report that is made of the facts
+	reported   *topology.Node // the same
+	lastEnd    string         // why the last probe ended
+	recalled   bool           // the facts have what an earlier agent stored
+	idFailures int            // questions in a row that left an id unknown
 }
 
 // New returns an agent. Nothing starts before Run. files may be nil.
@@ -104,7 +102,7 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
 	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, probe.Every)
 	return &Agent{
-		config: c, store: store, files: files, metrics: metrics, log: log,
+		config: c, store: store, files: files, metrics: metrics, log: again.NewLog(log),
 		ids: make(chan idAnswer), adapters: make(chan adapterAnswer), stored: make(chan []byte),
 		questions: make(chan []string, 1), toStore: make(chan *topology.Node, 1), toFiles: make(chan *topology.Node, 1),
 		known: make(chan struct{}),

@@ -65,17 +65,13 @@ func (a *Agent) onIDs(got idAnswer) (pause time.Duration) {
 	if missing := a.facts.withoutID(); len(missing) > 0 {
 		problem = errors.Join(problem, fmt.Errorf("%s: %s", strings.Join(missing, ", "), got.otherwise))
 	}
+	a.log.Note("DCGM's ids of GPUs", problem)
 	if problem == nil {
 		a.idFailures = 0
-		a.idsSaid.Forget()
 		return a.config.IDsEvery
 	}
 	a.idFailures++
-	pause = min(a.config.IDsEvery, pauseAfter(a.idFailures))
-	if a.idsSaid.IsNew(problem.Error()) {
-		a.log.Warn("DCGM's id of some GPUs is not known, asking again", "after", pause, "err", problem)
-	}
-	return pause
+	return min(a.config.IDsEvery, pauseAfter(a.idFailures))
 }
 
 // storePatience is how long the first ids without an answer wait for those that an earlier agent stored.
