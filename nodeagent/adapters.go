@@ -32,30 +32,13 @@ const adaptersPatience = 30 * time.Second
 // firmware for a minute, or for ever. Nothing waits for a reading, and there is no second one
 // beside it.
 func (a *Agent) readAdapters(ctx context.Context) {
-	if a.config.Adapters == nil {
-		return
-	}
-	for {
-		answer := make(chan adapterAnswer, 1)
-		go func() {
-			reading, err := a.config.Adapters.Read()
-			answer <- adapterAnswer{reading, err}
-		}()
-		slow := time.After(adaptersPatience)
-		for answered := false; !answered; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-slow:
-				send(ctx, a.adapters, adapterAnswer{err: errAdaptersStuck})
-			case got := <-answer:
-				answered = true
-				send(ctx, a.adapters, got)
-			}
-		}
+	for a.config.Adapters != nil && ctx.Err() == nil {
+		stuck := time.AfterFunc(adaptersPatience, func() { send(ctx, a.adapters, adapterAnswer{err: errAdaptersStuck}) })
+		reading, err := a.config.Adapters.Read()
+		stuck.Stop()
+		send(ctx, a.adapters, adapterAnswer{reading, err})
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(a.config.AdaptersEvery):
 		}
 	}

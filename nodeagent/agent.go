@@ -116,7 +116,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	events := make(chan probe.Event)
 	wg.Go(func() { a.config.Probe.Run(ctx, events) })
 	wg.Go(func() { a.answerIDs(ctx) })
-	wg.Go(func() { a.readAdapters(ctx) })
+	go a.readAdapters(ctx) // which may never end
 	wg.Go(func() {
 		a.keep(ctx, sink{a.toStore, a.writeStore, a.metrics.storeErrors, "report not stored, trying again"})
 	})

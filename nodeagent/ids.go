@@ -197,11 +197,11 @@ func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the metrics: gpu=%q: want a number", number, gpu)
 		}
-		was, known := ids[uuid]
+		old, known := ids[uuid]
 		other, taken := owner[int(id)]
 		switch {
-		case known && was != int(id):
-			return nil, fmt.Errorf("line %d of the metrics: %s is gpu %d, before it was %d", number, uuid, id, was)
+		case known && old != int(id):
+			return nil, fmt.Errorf("line %d of the metrics: %s is gpu %d, before it was %d", number, uuid, id, old)
 		case taken && other != uuid:
 			return nil, fmt.Errorf("line %d of the metrics: gpu %d is %s, before it was %s: want the exporter of one node", number, id, uuid, other)
 		}
