@@ -7,42 +7,30 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	holder := Claim{Owner: OwnerHolder, Pods: []string{"quoin-node/quoin-imex-1"}}
-	waiting := Claim{Owner: OwnerHolder, Waiting: "quoin-node/quoin-imex-1"}
-	worker := Claim{Owner: OwnerSlurmd, Pods: []string{"slurm/w-0"}}
-	workerWaits := Claim{Owner: OwnerSlurmd, Waiting: "slurm/w-0"}
-	other := Claim{Owner: OwnerOther, Pods: []string{"team/train-0"}}
 	for _, tt := range []struct {
-		name   string
-		config Config
-		serves Service
-		claims []Claim
-		want   string
-		// workers are domains of worker pods.
-		workers []string
+		name    string
+		config  Config
+		serves  Service
+		held    bool     // pods of the holder hold channels
+		workers []string // domains of worker pods
+		want    string
 	}{
-		{"no driver", Config{}, NoService, nil, JoinHost, nil},
-		{"the driver leaves it to the hosts", Config{}, HostServices, []Claim{worker}, JoinHost, nil},
-		{"nothing claims", Config{}, OwnDaemons, nil, JoinHolder, nil},
-		{"somebody else claims", Config{}, OwnDaemons, []Claim{other}, JoinHolder, nil},
-		{"worker pods claim", Config{}, OwnDaemons, []Claim{worker, other}, JoinSlurmd, nil},
-		{"worker pods wait for a channel", Config{}, OwnDaemons, []Claim{workerWaits}, JoinSlurmd, nil},
-		{"worker pods hold, and a holder waits by mistake", Config{}, OwnDaemons, []Claim{waiting, worker}, JoinSlurmd, nil},
-		{"a holder holds, and a worker pod waits by mistake", Config{}, OwnDaemons, []Claim{workerWaits, holder}, JoinHolder, nil},
-		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, nil, JoinSlurmd, nil},
-		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, []Claim{holder}, JoinHolder, nil},
-		{"worker pods of a domain, and a holder waits", Config{}, OwnDaemons, []Claim{waiting}, JoinSlurmd, []string{"slurm/a"}},
-		{"worker pods of a domain, and a holder holds", Config{}, OwnDaemons, []Claim{holder}, JoinHolder, []string{"slurm/a"}},
-		{"worker pods of a domain that no daemon serves", Config{}, HostServices, nil, JoinHost, []string{"slurm/a"}},
-		{"set", Config{Join: JoinHolder}, NoService, []Claim{worker}, JoinHolder, nil},
-		{"set to none", Config{Join: JoinNone}, OwnDaemons, []Claim{worker}, JoinNone, nil},
+		{"no driver", Config{}, NoService, false, nil, JoinHost},
+		{"the driver leaves it to the hosts", Config{}, HostServices, true, []string{"slurm/a"}, JoinHost},
+		{"nothing claims", Config{}, OwnDaemons, false, nil, JoinHolder},
+		{"worker pods claim", Config{}, OwnDaemons, false, []string{"slurm/a"}, JoinSlurmd},
+		{"a holder holds, and a worker pod claims by mistake", Config{}, OwnDaemons, true, []string{"slurm/a"}, JoinHolder},
+		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, false, nil, JoinSlurmd},
+		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, true, nil, JoinHolder},
+		{"set", Config{Join: JoinHolder}, NoService, false, []string{"slurm/a"}, JoinHolder},
+		{"set to none", Config{Join: JoinNone}, OwnDaemons, true, nil, JoinNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config, err := tt.config.Complete()
 			if err != nil {
 				t.Fatal(err)
 			}
-			join, why := config.Choose(tt.serves, tt.claims, tt.workers...)
+			join, why := config.Choose(tt.serves, tt.held, tt.workers...)
 			if join != tt.want || (why == "") != (config.Join != JoinAuto) {
 				t.Errorf("%s (%s), want %s", join, why, tt.want)
 			}

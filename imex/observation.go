@@ -29,8 +29,8 @@ type Observation struct {
 	Members map[string]Member
 	// Claims are the channel claims of all domains.
 	Claims []Claim
-	// ClaimsUnread says that the observer may not read claims, so that their absence
-	// means nothing.
+	// ClaimsUnread says that the observer reads no claims, so that their absence means
+	// nothing. Only quoin imex check reads them.
 	ClaimsUnread bool
 	// Workers are the nodes that have worker pods of Slurm or are to get them, with or
 	// without claims; nil if unknown. Judge reads Worker and NoWorker of the Nodes.

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/adapters"
@@ -47,18 +43,15 @@ func (a *Agent) readAdapters(ctx context.Context) {
 // errAdaptersStuck is the answer of a reading that does not end.
 var errAdaptersStuck = errors.New("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg")
 
-// onAdapters takes a reading of the adapters into the facts and the series, and logs what is wrong with the
-// reading.
+// onAdapters takes a reading of the adapters, and logs what is wrong with it.
 func (a *Agent) onAdapters(got adapterAnswer) {
 	problem := got.err
-	var links []adapters.Link
 	if got.err != nil {
 		a.facts.adapters.miss(got.err.Error())
 	} else {
 		a.facts.adapters.take(got.reading)
-		links, problem = linksOf(a.facts.adapters.known, got.reading), got.reading.LLDP
+		problem = got.reading.LLDP
 	}
-	a.metrics.links.set(links)
 	a.log.Note("network adapters", problem)
 }
 
@@ -110,62 +103,5 @@ func (f *adapterFacts) report(n *topology.Node) {
 	if f.read || len(f.known) > 0 { // else the probe says what is known
 		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
 		n.Problems = append(n.Problems, adapters.Problems(n, f.unread, f.more)...)
-	}
-}
-
-// linksOf returns the states of the known ports. A port of an adapter that is gone has no link. A port
-// whose state could not be read is not among them.
-func linksOf(known []topology.Adapter, reading *adapters.Reading) (links []adapters.Link) {
-	for i := range known {
-		gone := !slices.ContainsFunc(reading.Adapters, func(a topology.Adapter) bool { return a.PCIBusID == known[i].PCIBusID })
-		for _, p := range known[i].Ports {
-			at := slices.IndexFunc(reading.Links, func(l adapters.Link) bool { return l.Adapter == known[i].Name && l.Port == p.Port })
-			if gone {
-				links = append(links, adapters.Link{Adapter: known[i].Name, Port: p.Port})
-			} else if at >= 0 {
-				links = append(links, reading.Links[at])
-			}
-		}
-	}
-	return links
-}
-
-// linkSeries are the series of the ports' states. Without states there are none.
-type linkSeries struct {
-	up, rate *prometheus.Desc
-	mu       sync.Mutex
-	links    []adapters.Link
-}
-
-func newLinkSeries() *linkSeries {
-	labels := []string{"adapter", "port"}
-	return &linkSeries{
-		up:   prometheus.NewDesc("quoin_agent_adapter_port_up", "1 while the link of an adapter's port is active, 0 while it is not or the adapter is gone. Absent while not known.", labels, nil),
-		rate: prometheus.NewDesc("quoin_agent_adapter_port_rate_bytes_per_second", "Rate of the active link of an adapter's port.", labels, nil),
-	}
-}
-
-func (s *linkSeries) set(links []adapters.Link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.links = links
-}
-
-// Describe implements prometheus.Collector.
-func (s *linkSeries) Describe(c chan<- *prometheus.Desc) { c <- s.up; c <- s.rate }
-
-// Collect implements prometheus.Collector.
-func (s *linkSeries) Collect(c chan<- prometheus.Metric) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.links {
-		port, up := strconv.Itoa(l.Port), 0.0
-		if l.Active {
-			up = 1
-		}
-		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, l.Adapter, port)
-		if l.RateGbps > 0 {
-			c <- prometheus.MustNewConstMetric(s.rate, prometheus.GaugeValue, float64(l.RateGbps)*1e9/8, l.Adapter, port)
-		}
 	}
 }

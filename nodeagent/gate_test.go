@@ -117,7 +117,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
-		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		if m.nvml != "" {
@@ -153,13 +153,13 @@ func TestGate(t *testing.T) {
 		check("its own service is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotReady})
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
 		reports <- report
-		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotRegistered})
+		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotClaimed})
 		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
 		m.edit(func() {
 			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
 		})
 		reports <- unknown
-		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 		m.edit(func() { m.broken = errors.New("not listed") })
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
@@ -169,7 +169,7 @@ func TestGate(t *testing.T) {
 		time.Sleep(lostFor)
 		check("nobody says for long whether there is a clique", &nobodyKnows)
 		reports <- report
-		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 
 		m.edit(func() {
 			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
