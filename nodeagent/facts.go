@@ -142,16 +142,11 @@ func (f *facts) uuids() (out []string) {
 	return out
 }
 
-// withoutID returns the UUIDs of the GPUs that have no DCGM id.
-func (f *facts) withoutID() []string {
-	n := f.report()
-	if n == nil {
-		return nil
-	}
-	var out []string
-	for _, g := range n.GPUs {
-		if g.DCGMID == nil {
-			out = append(out, g.UUID)
+// withoutID returns the UUIDs of the GPUs of a report that have no DCGM id.
+func withoutID(n *topology.Node) (out []string) {
+	for i := range n.GPUs {
+		if n.GPUs[i].DCGMID == nil {
+			out = append(out, n.GPUs[i].UUID)
 		}
 	}
 	return out
@@ -182,16 +177,12 @@ func (f *facts) report() *topology.Node {
 		n.Problems = append(n.Problems, f.gpus.missing(&n)...)
 		f.adapters.report(&n)
 	}
-	var unknown []string
 	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if id, ok := f.ids[g.UUID]; ok {
-			g.DCGMID = &id
-		} else if g.DCGMID == nil {
-			unknown = append(unknown, g.UUID)
+		if id, ok := f.ids[n.GPUs[i].UUID]; ok {
+			n.GPUs[i].DCGMID = &id
 		}
 	}
-	if f.idsProblem != "" && len(unknown) > 0 {
+	if unknown := withoutID(&n); f.idsProblem != "" && len(unknown) > 0 {
 		n.Problems = append(n.Problems, topology.Finding{Reason: reasonDCGMIDUnknown,
 			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is used instead", strings.Join(unknown, ", "), f.idsProblem)})
 	}

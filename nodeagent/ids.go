@@ -62,7 +62,7 @@ func (a *Agent) answerIDs(ctx context.Context) {
 func (a *Agent) onIDs(got idAnswer) (pause time.Duration) {
 	a.facts.takeIDs(got)
 	problem := got.failed
-	if missing := a.facts.withoutID(); len(missing) > 0 {
+	if missing := withoutID(a.facts.report()); len(missing) > 0 {
 		problem = errors.Join(problem, fmt.Errorf("%s: %s", strings.Join(missing, ", "), got.otherwise))
 	}
 	a.log.Note("DCGM's ids of GPUs", problem)
