@@ -12,7 +12,7 @@ import (
 // says whether records were changed.
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	marks, err := r.config.RunDir.Marks()
-	r.log.note("marks of ended jobs", err)
+	r.log.Note("marks of ended jobs", err)
 	r.readMapping()
 	r.life.Look(r.records.lives(), r.unrecorded(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
@@ -54,7 +54,7 @@ func (r *Registry) failed(about string, err error) {
 	if err != nil {
 		r.series.agent.sweepErrors.Inc()
 	}
-	r.log.note(about, err)
+	r.log.Note(about, err)
 }
 
 func (r *Registry) plan(marks []rundir.Summary, now moment) plan {
@@ -106,7 +106,7 @@ func (r *Registry) unrecorded() []string {
 func (r *Registry) readMapping() {
 	var err error
 	r.mapping, err = readMapping(r.config.MappingDir)
-	r.log.note("job mapping", err)
+	r.log.Note("job mapping", err)
 	r.keepInventory()
 }
 
@@ -120,5 +120,5 @@ func (r *Registry) keepInventory() {
 	if err == nil {
 		r.schedule.kept = inventory.file
 	}
-	r.log.note("copy of the inventory", err)
+	r.log.Note("copy of the inventory", err)
 }

@@ -27,6 +27,7 @@ type jobsRig struct {
 	dir, run, maps, boot string
 	site                 string // where the site wants summaries
 	now                  moment
+	log                  strings.Builder
 }
 
 func gpuUUID(i int) string { return fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i) }
@@ -73,7 +74,7 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
+	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.NewTextHandler(&r.log, nil)))
 	r.j.clock = func() moment { return r.now }
 	r.j.series.held.up = func() time.Duration { return r.now.up }
 	r.j.node = &topology.Node{Name: "n1"}

@@ -90,7 +90,7 @@ func (r *Registry) saveState() {
 	for key, j := range r.records.jobs {
 		s.Jobs[key] = savedJob{j.record.Run, j.life}
 	}
-	r.log.note("state", r.state.write(&s))
+	r.log.Note("state of jobs", r.state.write(&s))
 }
 
 // recall takes over what an earlier agent of the same boot knew. If that cannot be
