@@ -37,7 +37,6 @@ func main() {
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o := hook.Options{Env: env, Stderr: stderr, SlurmdStart: hook.SlurmdStart}
 	o.BootID, _ = rundir.BootID("/") // what is of an unknown boot counts as of this one
-	o.InitStart = rundir.InitStart()
 	help, err := parse(&o, args)
 	if help != "" {
 		fmt.Fprintln(stdout, help)

@@ -22,15 +22,10 @@ func hookConfig(o *config.Agent) rundir.HookConfig {
 
 // jobsConfig returns the configuration of the registry of the node's jobs in a boot.
 func jobsConfig(a *config.Agent, boot string) jobs.Config {
-	c := jobs.Config{
+	return jobs.Config{
 		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
-		Proc:   filepath.Join(a.HostRoot, "proc"),
-		Spools: a.SlurmdSpool, CgroupRoot: a.ControlGroups(),
+		Proc: filepath.Join(a.HostRoot, "proc"),
 	}
-	if len(c.Spools) == 0 {
-		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}
-	}
-	return c
 }
 
 // adapterReader returns the reader of this machine's network adapters, nil for a simulated machine,

@@ -32,7 +32,6 @@ type hook struct {
 	start  time.Time
 	wait   time.Duration // the longest that the call may take, without the gate
 
-	initStart   uint64
 	slurmdStart func() uint64
 	lookUp      lookUp
 

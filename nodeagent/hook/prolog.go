@@ -13,10 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// confWait bounds the reading of slurm.conf, which may be on a shared file
-// system. gres.conf, which labels need, has this time at least.
-const confWait = 100 * time.Millisecond
-
 // needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
 // earlier run of the job left a record.
 func (h *job) needsProlog() bool {
@@ -64,19 +60,11 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 
 // newRecord makes the record of the job.
 func (h *job) newRecord() *rundir.Record {
-	conf := make(chan slurmConf, 1)
-	path := h.env("SLURM_CONF")
-	go func() { conf <- readSlurmConf(path) }()
-	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"), QOS: h.env("SLURM_JOB_QOS"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
 	h.resolve(r)
-	select {
-	case c := <-conf:
-		r.Contain = c.contain
-	case <-time.After(confWait):
-	}
 	return r
 }
 

@@ -81,8 +81,8 @@ func TestFolderThatIsALink(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	if said := r.j.log.last["rights on files of jobs"]; !strings.Contains(said, "is no folder") {
-		t.Errorf("said %q", said)
+	if said := r.log.String(); !strings.Contains(said, `about="rights on files of jobs"`) || !strings.Contains(said, "is no folder") {
+		t.Errorf("said %s", said)
 	}
 }
 

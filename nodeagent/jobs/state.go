@@ -30,7 +30,7 @@ type savedState struct {
 	At         time.Duration       `json:"at"`
 	Devices    map[string]*holding `json:"devices,omitempty"`
 	Jobs       map[string]savedJob `json:"jobs,omitempty"`
-	Proven     []liveness.Source   `json:"proven,omitempty"`
+	Life       liveness.Known      `json:"life"`
 }
 
 // savedJob is what was seen of a run and its record does not say.
@@ -81,7 +81,7 @@ func (f *stateFile) read() (*savedState, error) {
 // saveState writes the state if it has changed.
 func (r *Registry) saveState() {
 	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot,
-		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Proven: r.life.Proven}
+		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Life: r.life.Known}
 	for _, h := range s.Devices {
 		if len(h.Runs) > 0 { // else nothing is counted, and the file stays as it is
 			s.At = r.usage.at
@@ -90,7 +90,7 @@ func (r *Registry) saveState() {
 	for key, j := range r.records.jobs {
 		s.Jobs[key] = savedJob{j.record.Run, j.life}
 	}
-	r.log.note("state", r.state.write(&s))
+	r.log.Note("state of jobs", r.state.write(&s))
 }
 
 // recall takes over what an earlier agent of the same boot knew. If that cannot be
@@ -106,7 +106,7 @@ func (r *Registry) recall() {
 		return
 	}
 	r.records.recall(s)
-	r.life.Proven = s.Proven
+	r.life.Known = s.Life
 	at := cmp.Or(s.At, now.up)
 	r.usage.recall(s, r.records.jobs)
 	r.usage.at = at

@@ -27,7 +27,7 @@ func (u uses) keep(j *job, n *topology.Node, now time.Time) {
 		}
 	}
 	j.use.Hold(j.devices)
-	j.use.Contained = len(j.life.Contained) > 0
+	j.use.Contained = j.life.Contained
 	if len(j.devices) > 0 && n != nil {
 		j.use.Clique = cliqueOf(n, &j.devices[0])
 	}

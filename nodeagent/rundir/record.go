@@ -39,11 +39,6 @@ type Record struct {
 	NumNodes string `json:"numNodes,omitempty"`
 	// EndTime is the planned end in seconds since 1970.
 	EndTime string `json:"endTime,omitempty"`
-	// Contain says that slurmd keeps an external step for each job.
-	Contain bool `json:"contain,omitempty"`
-	// InitStart is when process 1 began that slurmd runs under, in clock ticks since the
-	// boot. It tells slurmd's pod from others. 0 is unknown.
-	InitStart uint64 `json:"initStart,omitempty"`
 	// GPUs are the exporter's ids of the job's GPUs. UUIDs has the known ones.
 	GPUs  []string `json:"gpus"`
 	UUIDs []string `json:"uuids,omitempty"`

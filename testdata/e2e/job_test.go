@@ -44,7 +44,7 @@ func job(w *world) {
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			w.t.Fatalf("the record of job %s on %s: %v\n%s", id, m.Name, err, out)
 		}
-		want := record{JobID: id, User: "alice", Cluster: "box", NumNodes: "2", Contain: true, GPUs: []string{"0", "1", "2"}, UUIDs: w.uuids(m, jobGPUs)}
+		want := record{JobID: id, User: "alice", Cluster: "box", NumNodes: "2", GPUs: []string{"0", "1", "2"}, UUIDs: w.uuids(m, jobGPUs)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			w.t.Errorf("the record of job %s on %s (-want +got):\n%s", id, m.Name, diff)
 		}
@@ -197,7 +197,6 @@ type record struct {
 	User     string   `json:"user"`
 	Cluster  string   `json:"cluster"`
 	NumNodes string   `json:"numNodes"`
-	Contain  bool     `json:"contain"`
 	GPUs     []string `json:"gpus"`
 	UUIDs    []string `json:"uuids"`
 }

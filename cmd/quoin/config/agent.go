@@ -61,9 +61,6 @@ type Jobs struct {
 	// JobsGroup is the group, by number or name, that may read records, uses and summaries
 	// of jobs in the run directory. Empty: root only.
 	JobsGroup string `yaml:"jobsGroup"`
-	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without % patterns. Empty:
-	// var/spool/slurmd of hostRoot.
-	SlurmdSpool []string `yaml:"slurmdSpool"`
 	// HookGate is what the Prolog of a job on several nodes does if IMEX is not ready in time: warn
 	// (the job starts), fail, or hold (the job is queued again). off does not wait.
 	HookGate string `yaml:"hookGate"`
@@ -143,9 +140,6 @@ func (a *Agent) check(wrong *checks) {
 }
 
 func (j *Jobs) check(wrong *checks) {
-	for _, dir := range j.SlurmdSpool {
-		wrong.want(!strings.Contains(dir, "%"), "slurmdSpool", dir, "the directory as it is on this node, with %n and %h written out")
-	}
 	wrong.want(j.HookSummaryDir == "" || filepath.IsAbs(j.HookSummaryDir), "hookSummaryDir", j.HookSummaryDir, "an absolute path")
 	wrong.want(j.HookScontrol == "" || filepath.IsAbs(j.HookScontrol), "hookScontrol", j.HookScontrol, "the absolute path of scontrol, because slurmd gives a hook no PATH")
 	wrong.want(slices.Contains([]string{GateOff, rundir.GateWarn, rundir.GateFail, rundir.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")

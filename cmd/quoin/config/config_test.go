@@ -13,7 +13,7 @@ import (
 
 // TestSettings has settings of every kind of value, beside a file.
 func TestSettings(t *testing.T) {
-	const file = "agent: {slurmdSpool: &dirs [x]}\npublicationDefaults: {tierLabels: *dirs, gres: {types: {A: a}}}\npublications:\n  a:\n  b: {configMap: b}\n"
+	const file = "publicationDefaults: {tierLabels: [x], gres: {types: {A: a}}}\npublications:\n  a:\n  b: {configMap: b}\n"
 	tests := []struct {
 		set  string
 		want string // in the configuration as it is printed
@@ -24,8 +24,8 @@ func TestSettings(t *testing.T) {
 		{"publicationDefaults.gres.types={B: b}", "types:\n        B: b\n      leaveOut"},
 		{"publicationDefaults.gres.leaveOut={n1: [/dev/nvidia3]}", "leaveOut:\n        n1:\n          - /dev/nvidia3\n"},
 		{"publicationDefaults.gres.types=", "types: {}\n"},
-		{"agent.slurmdSpool=/y,/z", "slurmdSpool:\n    - /y\n    - /z\n"},
-		{"agent.slurmdSpool=", "slurmdSpool: []\n"},
+		{"publicationDefaults.tierLabels=rack,row", "tierLabels:\n      - rack\n      - row\n"},
+		{"publicationDefaults.tierLabels=", "tierLabels: []\n"},
 		{"agent.logLevel=debug", "logLevel: debug\n"},
 		{"agent.jobsGroup=null", `jobsGroup: "null"`},
 		{"agent.hookGateWait=1m30s", "hookGateWait: 1m30s\n"},
@@ -159,7 +159,7 @@ func TestErrors(t *testing.T) {
 		{"a text for a section", "agent: 3\n", "", `q.yaml:1: agent: "3": want keys and values`},
 		{"a gate that waits for ever", "", "agent.hookGateWait=11m", `--set: agent.hookGateWait: "11m0s": want more than 0 and at most 10m`},
 		{"a key that went", "publicationDefaults:\n  confirmTime: 1m\n", "", `q.yaml:2: unknown key "confirmTime": facts must name a new place for 10 s`},
-		{"slurmd's pattern", "", "agent.slurmdSpool=/var/spool/slurmd/%n", `agent.slurmdSpool: "/var/spool/slurmd/%n": want the directory as it is on this node, with %n and %h written out`},
+		{"a key that went from a setting", "", "agent.slurmdSpool=/var/spool/slurmd", `unknown key "slurmdSpool": steps are found by their processes`},
 		{"setting of a relative directory of summaries", "", "agent.hookSummaryDir=summaries", `--set: agent.hookSummaryDir: "summaries": want an absolute path`},
 		{"scontrol by the PATH", "", "agent.hookScontrol=scontrol", `--set: agent.hookScontrol: "scontrol": want the absolute path of scontrol`},
 		{"setting of an unknown key", "", "publisher.lisen=x", `--set publisher.lisen=x: unknown key "lisen": want healthListen, kubeconfig, leaderElect, listen`},
