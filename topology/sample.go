@@ -5,7 +5,12 @@ import "strings"
 // Sample is how a node's devices are used at one moment. It is no fact of the
 // node and never part of its report.
 type Sample struct {
-	Devices []DeviceUse `json:"devices"`
+	// Devices are the devices that jobs hold, as far as they can be read. Nil says nothing of
+	// their use.
+	Devices []DeviceUse `json:"devices,omitzero"`
+	// Xids are those of GPUs, by UUID. They are of whole GPUs, so a MIG instance has none. A
+	// GPU is absent if nobody watches for its Xids.
+	Xids map[string]XidCounts `json:"xids,omitempty"`
 }
 
 // DeviceUse is the use of one GPU, or of one MIG instance. What the device or its
@@ -28,9 +33,6 @@ type DeviceUse struct {
 	// Processes is how many programs have a context on the device. A container may
 	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
-	// Xids are those of the GPU, nil if nobody watches for them. They are of the whole GPU, so
-	// a MIG instance has none.
-	Xids *XidCounts `json:"xids,omitempty"`
 }
 
 // XidCounts are how many Xids of a GPU came since somebody watches for them.
@@ -52,21 +54,6 @@ const leastActivity = 0.005
 // Busy says whether a program has the device, or something runs on it.
 func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
-}
-
-// OnlyXids reports whether the sample of a device says nothing of its use.
-func (d *DeviceUse) OnlyXids() bool {
-	return d.Xids != nil && *d == DeviceUse{UUID: d.UUID, Xids: d.Xids}
-}
-
-// OnlyXids reports whether no device of the sample has more than Xids.
-func (s *Sample) OnlyXids() bool {
-	for i := range s.Devices {
-		if !s.Devices[i].OnlyXids() {
-			return false
-		}
-	}
-	return len(s.Devices) > 0
 }
 
 // Idle says whether it is known that no program has the device and that nothing

@@ -71,7 +71,7 @@ func (s *simulation) Sample() topology.Sample {
 	now := time.Now()
 	seconds := now.Sub(cmp.Or(s.asOf, now)).Seconds()
 	s.asOf = now
-	var out topology.Sample
+	out := topology.Sample{Devices: []topology.DeviceUse{}}
 	for _, d := range uses {
 		if d.Power != nil {
 			joules := s.energy[d.UUID] + *d.Power*seconds

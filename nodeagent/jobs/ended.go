@@ -36,10 +36,10 @@ func (r *Registry) noteEnded(before map[string]*job, now moment) {
 // finish puts the samples just after the end of a job into its summary, as far as nobody
 // has the job's devices again.
 func (r *Registry) finish(s topology.Sample, now moment) {
-	holders := r.records.holders()
+	held := r.records.held()
 	var failed error
 	for _, e := range r.ended {
-		if now.up-e.at > finishWithin || !e.use.Finish(s, func(uuid string) bool { return len(holders[uuid]) > 0 }) {
+		if now.up-e.at > finishWithin || !e.use.Finish(s, func(uuid string) bool { return held[uuid] }) {
 			continue
 		}
 		for _, dir := range []string{r.config.RunDir.SummaryDir(), r.config.SummaryDir} {

@@ -75,7 +75,6 @@ func (r *jobsRig) start() {
 	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, BootID: r.boot, Spools: []string{r.Spool},
 		CgroupRoot: r.Cgroup, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
 	r.j.clock = func() moment { return r.now }
-	r.j.series.held.up = func() time.Duration { return r.now.up }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
 	r.j.round(r.t.Context())

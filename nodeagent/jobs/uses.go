@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -33,15 +34,26 @@ func (u uses) keep(j *job, n *topology.Node, now time.Time) {
 	}
 }
 
-// add adds a sample to the uses of all jobs that run.
-func (u uses) add(r *records, s topology.Sample, now time.Time, every time.Duration) (failed error) {
+// add adds a sample to the uses of all jobs that run. It returns what they have grown by, by
+// the UUIDs of devices.
+func (u uses) add(r *records, s topology.Sample, now time.Time, every time.Duration) (grown map[string]growth, failed error) {
+	grown = make(map[string]growth)
 	for _, j := range r.sorted() {
-		if j.use != nil && r.running(j) {
-			j.use.Add(s, now, every)
-			failed = errors.Join(failed, u.write(r, j))
+		if j.use == nil || !r.running(j) {
+			continue
 		}
+		before := slices.Clone(j.use.Devices)
+		j.use.Add(s, now, every)
+		for i := range before {
+			g := grown[before[i].UUID]
+			if after := &j.use.Devices[i]; after.Samples > before[i].Samples {
+				g.add(&before[i], after)
+				grown[after.UUID] = g
+			}
+		}
+		failed = errors.Join(failed, u.write(r, j))
 	}
-	return failed
+	return grown, failed
 }
 
 // write writes a job's use. If the record is gone, an Epilog has taken the use into

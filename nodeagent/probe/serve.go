@@ -148,16 +148,11 @@ func (s *server) change(old, devices []string) error {
 	}
 	s.machine.Want(all)
 	sample := s.machine.Sample()
-	for i := range sample.Devices {
-		d := &sample.Devices[i]
-		*d = topology.DeviceUse{UUID: d.UUID, Xids: d.Xids}
-	}
-	sample.Devices = slices.DeleteFunc(sample.Devices, func(d topology.DeviceUse) bool { return d.Xids == nil })
 	s.machine.Want(devices)
-	if len(sample.Devices) == 0 {
+	if len(sample.Xids) == 0 {
 		return nil
 	}
-	return s.printSample(sample)
+	return s.printSample(topology.Sample{Xids: sample.Xids})
 }
 
 func (s *server) printSample(sample topology.Sample) error {

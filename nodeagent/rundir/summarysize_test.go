@@ -26,9 +26,12 @@ func TestSummaryHasRoom(t *testing.T) {
 		}
 		u.Hold(entries)
 		for i, x := range []*topology.XidCounts{tt.first, tt.last} {
-			var s topology.Sample
+			s := topology.Sample{Xids: map[string]topology.XidCounts{}}
 			for _, e := range entries {
-				s.Devices = append(s.Devices, topology.DeviceUse{UUID: e.UUID, Xids: x, Utilization: new(1.0 / 3), SMActivity: new(1.0 / 3), Power: new(1.0 / 3), Energy: new(float64(i)), MemoryUsed: new(uint64(1e11)), MemoryTotal: new(uint64(1e11)), Processes: new(1)})
+				if x != nil {
+					s.Xids[e.UUID] = *x
+				}
+				s.Devices = append(s.Devices, topology.DeviceUse{UUID: e.UUID, Utilization: new(1.0 / 3), SMActivity: new(1.0 / 3), Power: new(1.0 / 3), Energy: new(float64(i)), MemoryUsed: new(uint64(1e11)), MemoryTotal: new(uint64(1e11)), Processes: new(1)})
 			}
 			u.Add(s, first.Add(every*7), every)
 		}

@@ -48,8 +48,10 @@ type DeviceUse struct {
 	// Samples is how many were taken, over Seconds.
 	Samples int     `json:"samples"`
 	Seconds float64 `json:"seconds"`
-	// IdleSeconds are those without a process and without utilisation.
+	// IdleSeconds are those without a process and without utilisation. IdleStretch are those
+	// since the device was last used.
 	IdleSeconds float64 `json:"idleSeconds"`
+	IdleStretch float64 `json:"idleStretch,omitempty"`
 	// Used is true once a sample has shown a process or utilisation.
 	Used        bool   `json:"used"`
 	Utilization *Stat  `json:"utilization,omitempty"` // 0 to 1
@@ -75,10 +77,10 @@ type DeviceUse struct {
 // Finish adds the Xids of a sample that was taken after the job's end. Devices that taken names
 // have another job by now. changed says that an Xid is new.
 func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) (changed bool) {
-	for i := range s.Devices {
-		of := &s.Devices[i]
-		if k := u.index(of.UUID); k >= 0 && !u.Devices[k].Released && !taken(of.UUID) {
-			changed = u.Devices[k].addXids(of.Xids) || changed
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if x, watched := s.Xids[d.UUID]; watched && !d.Released && !taken(d.UUID) {
+			changed = d.addXids(x) || changed
 		}
 	}
 	return changed
@@ -117,7 +119,7 @@ func (u *Use) Hold(devices []Entry) {
 		d := DeviceUse{UUID: e.UUID}
 		if i := u.index(e.UUID); i >= 0 {
 			if d = u.Devices[i]; d.Released {
-				d.Sampled, d.Counter, d.XidCounts = nil, nil, nil
+				d.Sampled, d.Counter, d.XidCounts, d.IdleStretch = nil, nil, nil, 0
 			}
 		}
 		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
@@ -146,42 +148,48 @@ const maxGap = 3
 // was first seen. After a gap of more than three intervals, or if the clock went back,
 // it covers one interval. Devices that the sample lacks keep their sums.
 func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
-	for i := range s.Devices {
-		k := u.index(s.Devices[i].UUID)
-		if k < 0 || u.Devices[k].Released {
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if d.Released {
 			continue
 		}
-		d := &u.Devices[k]
-		if d.addXids(s.Devices[i].Xids); s.Devices[i].OnlyXids() {
+		if x, watched := s.Xids[d.UUID]; watched {
+			d.addXids(x)
+		} else {
+			d.XidGap = d.XidGap || d.XidCounts != nil
+		}
+		k := slices.IndexFunc(s.Devices, func(of topology.DeviceUse) bool { return of.UUID == d.UUID })
+		if k < 0 {
 			continue
 		}
 		since := u.Until // it may be the job's since then only
 		if d.Sampled != nil {
 			since = *d.Sampled
 		}
-		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
+		gap, covered := at.Sub(since), interval
+		if gap > maxGap*interval {
+			d.IdleStretch = 0
+		} else if gap >= 0 {
+			covered = gap
+		}
+		d.add(&s.Devices[k], covered.Seconds())
 		d.Sampled = &at
 	}
-	if !s.OnlyXids() {
+	if s.Devices != nil {
 		u.Until = at
 	}
-}
-
-// Covered is the time that a sample covers, if the previous one was taken the gap before
-// and samples are taken every interval.
-func Covered(gap, interval time.Duration) time.Duration {
-	if gap >= 0 && gap <= maxGap*interval {
-		return gap
-	}
-	return interval
 }
 
 // add adds a sample that covers so many seconds.
 func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	d.Samples++
 	d.Seconds += seconds
-	if s.Idle() {
+	switch {
+	case s.Idle():
 		d.IdleSeconds += seconds
+		d.IdleStretch += seconds
+	case s.Busy():
+		d.IdleStretch = 0
 	}
 	d.Used = d.Used || s.Busy()
 	d.Utilization = d.Utilization.with(s.Utilization, seconds)
@@ -198,16 +206,12 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 }
 
 // addXids adds the Xids that came since the last sample. Those of the first came before.
-func (d *DeviceUse) addXids(now *topology.XidCounts) (changed bool) {
-	last := d.XidCounts
-	switch {
-	case now == nil:
-		d.XidGap = d.XidGap || last != nil
-		return false
-	case d.Xids == nil:
+func (d *DeviceUse) addXids(now topology.XidCounts) (changed bool) {
+	if d.Xids == nil {
 		d.Xids = map[int]uint64{}
 	}
-	if d.XidCounts = now; last == nil {
+	last := d.XidCounts
+	if d.XidCounts = &now; last == nil {
 		return false
 	}
 	var before map[int]uint64

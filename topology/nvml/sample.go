@@ -62,8 +62,8 @@ func seesPIDs(root string) bool {
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
 // Sample reads how these devices are used. A device that is not there, or that cannot be
-// read, is absent, unless its Xids are known. SM activity needs two moments, so it is absent in
-// the first sample of a device.
+// read, is absent. SM activity needs two moments, so it is absent in the first sample of a
+// device.
 func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
 
 func (s *sampler) want(uuids []string) {
@@ -92,9 +92,12 @@ func (s *sampler) begin(uuid string, p place) {
 }
 
 func (s *sampler) sample() topology.Sample {
-	var out topology.Sample
+	out := topology.Sample{Devices: []topology.DeviceUse{}, Xids: map[string]topology.XidCounts{}}
 	for _, uuid := range s.wanted {
-		d := topology.DeviceUse{UUID: uuid, Xids: s.xids.count(uuid)}
+		if x := s.xids.count(uuid); x != nil {
+			out.Xids[uuid] = *x
+		}
+		d := topology.DeviceUse{UUID: uuid}
 		if p, ok := s.found[uuid]; ok {
 			s.read(&d, p)
 		}

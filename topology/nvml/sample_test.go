@@ -4,7 +4,6 @@ package nvml
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -45,15 +44,23 @@ func (p *process) sampleOf(uuids ...string) {
 // sample returns how the devices are used now, by UUID.
 func (p *process) sample() map[string]topology.DeviceUse {
 	p.t.Helper()
+	out := map[string]topology.DeviceUse{}
+	for _, d := range p.whole().Devices {
+		out[d.UUID] = d
+	}
+	return out
+}
+
+// xids are the Xids of a sample.
+func (p *process) xids() map[string]topology.XidCounts { return p.whole().Xids }
+
+func (p *process) whole() topology.Sample {
+	p.t.Helper()
 	s, err := probe.ParseSample(p.ask("sample"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	out := map[string]topology.DeviceUse{}
-	for _, d := range s.Devices {
-		out[d.UUID] = d
-	}
-	return out
+	return s
 }
 
 // later returns a sample at a time when GPM has counted for long enough.
@@ -65,8 +72,7 @@ func (p *process) later() map[string]topology.DeviceUse {
 
 func (p *process) check(what string, want, got map[string]topology.DeviceUse) {
 	p.t.Helper()
-	maps.DeleteFunc(got, func(_ string, d topology.DeviceUse) bool { return d.OnlyXids() })
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9), cmpopts.IgnoreFields(topology.DeviceUse{}, "Xids")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		p.t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
