@@ -51,7 +51,7 @@ func newJobCommand() *cobra.Command {
 		Short: "Show how a job uses its GPUs, or has used them",
 		Long: `job shows how a job uses its GPUs, or has used them: utilisation, SM activity, memory,
 power, energy, and GPUs that were never used. It reads the records and samples of this
-node (key agent.runDir), and the summaries that Epilogs leave there. A job across nodes
+node (key agent.runDir), and the summaries of jobs that have ended. A job across nodes
 is shown as a whole if all nodes write their summaries into one directory (key
 agent.hookSummaryDir). Without JOB it lists the jobs that run here.
 

@@ -45,9 +45,8 @@ type hook struct {
 	over     bool // the work is no longer waited for
 }
 
-// loadConfig reads how the site wants the hook. It returns the site's own directory of
-// summaries, if there is one.
-func (h *hook) loadConfig() (summaryDir string) {
+// loadConfig reads how the site wants the hook.
+func (h *hook) loadConfig() {
 	c, err := h.runDir.ReadHookConfig()
 	if err != nil {
 		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
@@ -59,7 +58,6 @@ func (h *hook) loadConfig() (summaryDir string) {
 	defer h.mu.Unlock()
 	h.jobInfo, h.gate = c.JobInfo, c.Gate
 	h.mapping = cmp.Or(h.mapping, c.MappingDir)
-	return c.SummaryDir
 }
 
 // await waits until done is closed: as long as the limit allows, and after a signal for stopGrace. It
@@ -104,11 +102,11 @@ func within(limit time.Duration, do func()) bool {
 // giveUp stops waiting for the work. Each step of the work leaves whole files.
 func (h *hook) giveUp(word string) {
 	h.mu.Lock()
-	released, call, mark := h.released, h.call, h.mark()
+	released, call := h.released, h.call
 	h.over, h.call.Error = true, word
 	h.mu.Unlock()
 	if call.Hook == "epilog" && !released && call.Job != "" {
-		_ = h.runDir.Releases().Write(mark) // without a mark the agent notices the end
+		_ = h.runDir.End(h.mark()) // without a mark the agent notices the end
 	}
 	reason := "not done in time"
 	if word == rundir.CallSignal {
@@ -174,8 +172,8 @@ func (h *hook) set(change func()) {
 func (h *hook) left() time.Duration { return h.wait - min(reserve, h.wait/4) - time.Since(h.start) }
 
 // mark is the mark of this run's end.
-func (h *hook) mark() rundir.Release {
-	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run()}
+func (h *hook) mark() rundir.Summary {
+	return rundir.MarkOf(h.env.identity(), h.env.run(), h.env.endTime(), h.env.exitCode())
 }
 
 // labels is the mapping that this call's settings name. No record of a job names

@@ -81,14 +81,14 @@ func TestEpilogWithoutLock(t *testing.T) {
 	hook("epilog", "9", "", "300")
 	check("the mark is used up", map[string]string{"0": "8\n", "1": "\n"})
 	// Slurm's clock says that the run of the mark was before the one that holds.
-	if err := rundir.Dir(run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}}); err != nil {
+	if err := rundir.Dir(run).End(rundir.MarkOf(rundir.JobIdentity{JobID: "8"}, rundir.Run{StartTime: "150"}, time.Now(), "")); err != nil {
 		t.Fatal(err)
 	}
 	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
 		t.Errorf("said %q", said)
 	}
 	check("mark of an earlier run", map[string]string{"0": "8\n", "1": "\n"})
-	if marks, err := rundir.Dir(run).Releases().All(); len(marks) > 0 || err != nil {
+	if marks, err := rundir.Dir(run).Marks(); len(marks) > 0 || err != nil {
 		t.Errorf("marks left: %v, %v", marks, err)
 	}
 }
@@ -110,9 +110,9 @@ func TestEpilogOfAnUnlabelledRun(t *testing.T) {
 	unlock()
 	p.hook("epilog", "7", second...)
 	p.check("the second run's Epilog", map[string]string{"0": "\n"})
-	summaries, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
-	if err != nil || len(summaries) != 1 || summaries[0].Record.SLUID != "s1" {
-		t.Errorf("summaries %+v, %v; want the first run's", summaries, err)
+	endings, err := rundir.Dir(p.run).Endings()
+	if err != nil || len(endings) != 1 || endings[0].Record.SLUID != "s1" {
+		t.Errorf("endings %+v, %v; want the first run's", endings, err)
 	}
 }
 
@@ -123,8 +123,7 @@ func TestRecordFirst(t *testing.T) {
 	for i := range 4 {
 		job := strconv.Itoa(10 + i)
 		p.hook("prolog", job, "SLURM_JOB_GPUS="+strconv.Itoa(i), "SLURM_JOB_START_TIME=100")
-		m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: job}, Run: rundir.Run{StartTime: "100"}}
-		if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
+		if err := rundir.Dir(p.run).End(rundir.MarkOf(rundir.JobIdentity{JobID: job}, rundir.Run{StartTime: "100"}, time.Now(), "")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,9 +15,8 @@ import (
 // job is the work of a call.
 type job struct {
 	*hook
-	summaryDir string           // the site's own, if any
-	ended      []rundir.Summary // of runs that this call has ended
-	taskProlog bool             // slurm.conf has a TaskProlog
+	ended      bool // this call has ended a run
+	taskProlog bool // slurm.conf has a TaskProlog
 }
 
 // locked does what needs the lock.
@@ -40,8 +39,8 @@ func (h *job) epilog(ctx context.Context) {
 		if _, err := os.Stat(h.mapping); !errors.Is(err, fs.ErrNotExist) {
 			h.sweep()
 		}
-		h.drainReleases(true, true)
-		if err := h.release(h.mark(), h.env.endTime(), h.env.exitCode()); err != nil {
+		h.drainMarks(true, true)
+		if err := h.release(h.mark()); err != nil {
 			h.leaveMark(rundir.CallMapping, err)
 		}
 		h.set(func() { h.released = true })
@@ -49,12 +48,12 @@ func (h *job) epilog(ctx context.Context) {
 	if err != nil {
 		h.leaveMark(rundir.CallLock, err)
 	}
-	h.spool()
+	h.prune()
 }
 
 // leaveMark leaves a mark for a run that could not be released.
 func (h *job) leaveMark(word string, why error) {
-	if err := h.runDir.Releases().Write(h.mark()); err != nil {
+	if err := h.runDir.End(h.mark()); err != nil {
 		h.fail(word, "%v; %v; its GPUs keep the job's label", why, err)
 		return
 	}
@@ -87,54 +86,55 @@ func (h *job) restore() {
 	}
 }
 
-// drainReleases releases the runs whose Epilogs did not get the lock: runs of this job, of
+// drainMarks releases the runs whose Epilogs did not get the lock: runs of this job, of
 // other jobs, or both.
-func (h *job) drainReleases(own, others bool) {
-	marks, err := h.runDir.Releases().All()
+func (h *job) drainMarks(own, others bool) {
+	marks, err := h.runDir.Marks()
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; remove marks that cannot be read", err)
 	}
 	for _, m := range marks {
-		if isOwn := m.Same(h.env.identity()); isOwn && !own || !isOwn && !others {
+		if isOwn := m.Record.Identity().Same(h.env.identity()); isOwn && !own || !isOwn && !others {
 			continue
 		}
-		err := h.release(m, m.Written, "")
+		err := h.release(m)
 		if err == nil {
-			err = h.runDir.Releases().Remove(m)
+			err = h.runDir.RemoveEnding(m)
 		}
 		if err != nil {
-			h.fail(rundir.CallMapping, "release job %s: %v", m.JobID, err)
+			h.fail(rundir.CallMapping, "release job %s: %v", m.Record.JobID, err)
 		}
 	}
 }
 
-// release takes the job's id out of the files that its record names. Without a
-// record all files are searched. A late release of an earlier run leaves the later
+// release takes the job's id out of the files that the record of a mark's run names. Without
+// a record all files are searched. A late release of an earlier run leaves the later
 // run alone.
-func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
-	key, record, err := h.runDir.FindRecord(m.JobIdentity)
+func (h *job) release(m rundir.Summary) error {
+	job, run := m.Record.JobID, m.Record.Run
+	key, record, err := h.runDir.FindRecord(m.Record.Identity())
 	broken := err != nil
 	if broken {
 		h.fail(rundir.CallRecord, "%v; all files of the mapping are searched", err)
 	}
-	if record != nil && record.After(m.Run) {
-		h.say("job %s: this Epilog belongs to run %s and the record here to run %s: the GPUs of the record are left alone", m.JobID, m.Run, record.Run)
+	if record != nil && record.After(run) {
+		h.say("job %s: this Epilog belongs to run %s and the record here to run %s: the GPUs of the record are left alone", job, run, record.Run)
 		return nil
 	}
 	var gpus []string
 	if record != nil {
 		gpus = union(record.GPUs, record.Leaving)
-	} else if gpus, err = h.labels().Holding(m.JobID); err != nil {
+	} else if gpus, err = h.labels().Holding(job); err != nil {
 		return err
 	}
-	if err := h.labels().Remove(m.JobID, gpus); err != nil {
+	if err := h.labels().Remove(job, gpus); err != nil {
 		return err
 	}
 	if record != nil {
-		if m.Run.After(record.Run) { // the Epilog belongs to a later run
-			ended, exit = h.lostEnd(key, record, m.Run), ""
+		if run.After(record.Run) { // the Epilog belongs to a later run
+			m.Ended, m.ExitCode = h.lostEnd(record, run), ""
 		}
-		h.summarize(key, record, ended, exit)
+		h.end(rundir.Summary{Key: key, Record: *record, Ended: m.Ended, ExitCode: m.ExitCode})
 	}
 	if record != nil || broken {
 		return h.runDir.RemoveRecord(key)
@@ -143,50 +143,33 @@ func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 }
 
 // lostEnd is when a run ended whose Epilog was lost: if the node has booted since,
-// when the run was last seen; else when the next run of the job began.
-func (h *job) lostEnd(key string, lost *rundir.Record, next rundir.Run) time.Time {
+// when the run began, because the agent knows better when the run was last seen; else when
+// the next run of the job began.
+func (h *job) lostEnd(lost *rundir.Record, next rundir.Run) int64 {
 	if !rundir.SameBoot(lost.BootID, h.boot) {
-		if use, _ := h.runDir.Uses().Of(key, lost); use != nil {
-			return use.Until
-		}
-		return lost.Written
+		return lost.Written.Unix()
 	}
 	now := time.Now()
 	if at := next.Started(); at.Before(now) && at.After(lost.Started()) {
-		return at
+		return at.Unix()
 	}
-	return now
+	return now.Unix()
 }
 
-// summarize writes the summary of a run that has ended. The caller holds the lock.
-func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
-	use, err := h.runDir.Uses().Of(key, record)
-	if err != nil {
-		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
+// end leaves the ending of a run for the agent. The caller holds the lock.
+func (h *job) end(s rundir.Summary) {
+	if err := h.runDir.End(s); err != nil {
+		h.fail(rundir.CallSummary, "%v; the job gets no summary", err)
 	}
-	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
-	if err := rundir.WriteSummary(h.runDir, s); err != nil {
-		h.fail(rundir.CallSummary, "%v", err)
-		return // the agent will use it
-	}
-	h.ended = append(h.ended, s)
-	if err := h.runDir.Uses().Remove(key); err != nil {
-		h.fail(rundir.CallSummary, "%v", err)
-	}
+	h.ended = true
 }
 
-// spool copies the summaries into the site's own directory, and removes old ones.
-func (h *job) spool() {
-	if len(h.ended) == 0 {
+// prune removes old endings, which pile up where no agent runs.
+func (h *job) prune() {
+	if !h.ended {
 		return
 	}
-	var failed error
-	if h.summaryDir != "" {
-		for _, s := range h.ended {
-			failed = errors.Join(failed, rundir.CopySummary(h.summaryDir, s))
-		}
-	}
-	if err := errors.Join(failed, h.runDir.PruneSummaries(h.summaryDir)); err != nil {
+	if err := h.runDir.PruneEndings(); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
 	}
 }

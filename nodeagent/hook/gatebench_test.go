@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func BenchmarkGateHook(b *testing.B) {
 			wall, _ := timed(b, env, hook, "prolog", "--run-dir", job.run)
 			walls[job.name] = append(walls[job.name], wall)
 			timed(b, env, hook, "epilog", "--run-dir", job.run)
-			if err := os.RemoveAll(rundir.Dir(job.run).SummaryDir()); err != nil {
+			if err := os.RemoveAll(filepath.Join(job.run, "ended")); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -58,8 +58,8 @@ func Run(ctx context.Context, o Options) int {
 				h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
 			}
 		}()
-		summaryDir := h.loadConfig()
-		(&job{hook: h, summaryDir: summaryDir}).work(ctx)
+		h.loadConfig()
+		(&job{hook: h}).work(ctx)
 	}()
 	if word := await(ctx, done, h.wait); word != "" {
 		within(lastGrace, func() { h.giveUp(word) })

@@ -164,7 +164,7 @@ func TestNotRegular(t *testing.T) {
 		{"run/inventory.json", "regular file"},
 		{"run/hook.json", "regular file"},
 		{"run/jobs/7.json", "regular file"},
-		{"run/release/7.json", "regular file"},
+		{"run/ended/0-7-.mark.json", "regular file"},
 		{"run/lock", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

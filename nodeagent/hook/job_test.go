@@ -156,71 +156,68 @@ func TestAfterBoot(t *testing.T) {
 	}
 }
 
-// TestSummary has an Epilog leave what is known of the job, and a requeue what was
-// known of its first run.
-func TestSummary(t *testing.T) {
+// TestEndings has an Epilog leave what is known of the job's end, and a requeue what was
+// known of its first run. The agent's part is TestSummaries in nodeagent/jobs.
+func TestEndings(t *testing.T) {
 	p := newPlace(t)
 	p.inventory("0", "1")
-	site := filepath.Join(t.TempDir(), "shared")
-	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, SummaryDir: site}); err != nil {
-		t.Fatal(err)
-	}
-	use := func(start string) {
-		t.Helper()
-		u := rundir.NewUse("7", rundir.Run{StartTime: start}, time.Unix(100, 0).UTC())
-		u.Clique = "b" + start
-		if err := rundir.Dir(p.run).Uses().Write("7", u); err != nil {
-			t.Fatal(err)
-		}
-	}
 	now := time.Now().Unix()
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100", "SLURMD_NODENAME=n1")
-	use("100")
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1")
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1") // twice, for whatever reason
-	use("100")                                                                                  // an agent that is late
 	p.hook("epilog", "7", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE2=1:0")
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1")
-	use("300")
 	p.hook("epilog", "7", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE2=0:15")
-	type short struct{ Start, GPUs, Exit, Clique string }
-	for _, dir := range []string{rundir.Dir(p.run).SummaryDir(), site} {
-		all, err := rundir.ReadSummaries(dir)
-		var got []short
-		for _, s := range all {
-			is := short{Start: s.Record.StartTime, GPUs: strings.Join(s.Record.GPUs, ","), Exit: s.ExitCode}
-			if s.Use != nil {
-				is.Clique = s.Use.Clique
-			}
-			got = append(got, is)
-			if next := is.Start == "100" && s.Ended == 200; s.Key != "7" || !next && (s.Ended < now || s.Ended > now+60) {
-				t.Errorf("key %q, ended %d", s.Key, s.Ended)
-			}
-		}
-		want := []short{{"100", "0", "", "b100"}, {"200", "1", "1:0", ""}, {"300", "1", "0:15", "b300"}}
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%v (-want +got):\n%s", err, diff)
+	type short struct{ Start, GPUs, Exit string }
+	all, err := rundir.Dir(p.run).Endings()
+	var got []short
+	for _, s := range all {
+		got = append(got, short{Start: s.Record.StartTime, GPUs: strings.Join(s.Record.GPUs, ","), Exit: s.ExitCode})
+		if next := s.Record.StartTime == "100" && s.Ended == 200; s.Key != "7" || s.Use != nil || !next && (s.Ended < now || s.Ended > now+60) {
+			t.Errorf("key %q, use %v, ended %d", s.Key, s.Use, s.Ended)
 		}
 	}
-	if u, err := rundir.Dir(p.run).Uses().Read("7"); u != nil || err != nil {
-		t.Errorf("the use is still there: %v, %v", u, err)
+	want := []short{{"100", "0", ""}, {"200", "1", "1:0"}, {"300", "1", "0:15"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for end, want := range map[string]int64{"350": 350, "299": now, "9999999999": now, "x": now} {
 		p.hook("prolog", "9", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300")
 		p.hook("epilog", "9", "SLURM_JOB_START_TIME=300", "SLURM_JOB_END_TIME="+end)
-		all, _ := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
+		all, _ := rundir.Dir(p.run).Endings()
 		for _, s := range all {
-			if s.Key == "9" && (s.Ended < want || s.Ended > want+60) {
+			if s.Key != "9" {
+				continue
+			}
+			if s.Ended < want || s.Ended > want+60 {
 				t.Errorf("end %s: ended %d, want %d", end, s.Ended, want)
 			}
-		}
-		if err := os.Remove(filepath.Join(rundir.Dir(p.run).SummaryDir(), "300-9-.json")); err != nil {
-			t.Error(err)
+			if err := rundir.Dir(p.run).RemoveEnding(s); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	p.hook("epilog", "8", "SLURM_JOB_START_TIME=300")
-	if all, _ := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir()); len(all) != 3 {
-		t.Errorf("%d summaries, want none of a job without GPUs", len(all))
+	if all, _ := rundir.Dir(p.run).Endings(); len(all) != 3 {
+		t.Errorf("%d endings, want none of a job without GPUs, and that job 9's went", len(all))
+	}
+}
+
+// TestEndingsAreBounded keeps the newest endings where no agent takes them.
+func TestEndingsAreBounded(t *testing.T) {
+	p := newPlace(t)
+	dir := rundir.Dir(p.run)
+	for i := range rundir.MaxSummaries + 8 {
+		id := fmt.Sprint(100 + i)
+		if err := dir.End(rundir.Summary{Key: id, Record: rundir.Record{JobID: id}, Ended: int64(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100")
+	p.hook("epilog", "7", "SLURM_JOB_START_TIME=100")
+	all, err := dir.Endings()
+	if err != nil || len(all) > rundir.MaxSummaries || all[len(all)-1].Record.JobID != "7" {
+		t.Errorf("%d endings, %v; want %d at most, and the last one", len(all), err, rundir.MaxSummaries)
 	}
 }
 

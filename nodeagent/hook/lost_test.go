@@ -52,17 +52,15 @@ func TestBootMarkLost(t *testing.T) {
 	p.check("swept", map[string]string{"0": "7\n8\n", "1": "7\n"})
 }
 
-// TestLostEpilog has a run end unseen: its summary says no more than is known.
+// TestLostEpilog has a run end unseen: its ending says no more than the hook knows.
 func TestLostEpilog(t *testing.T) {
 	for _, tt := range []struct {
 		name, boot, verb string
-		use              int64 // its last sample
 		want             int64 // 0: when its record was written
 	}{
-		{"next Prolog", "", "prolog", 150, 200},
-		{"next run's Epilog, its Prolog lost too", "", "epilog", 150, 200},
-		{"a boot before the next Prolog", "another", "prolog", 150, 150},
-		{"a boot, and no sample", "another", "prolog", 0, 0},
+		{"next Prolog", "", "prolog", 200},
+		{"next run's Epilog, its Prolog lost too", "", "epilog", 200},
+		{"a boot before the next Prolog", "another", "prolog", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t)
@@ -81,18 +79,13 @@ func TestLostEpilog(t *testing.T) {
 			if err := os.Chtimes(filepath.Join(p.run, "jobs/7.json"), time.Time{}, written); err != nil {
 				t.Fatal(err)
 			}
-			if tt.use != 0 {
-				if err := rundir.Dir(p.run).Uses().Write("7", rundir.NewUse("7", r.Run, time.Unix(tt.use, 0))); err != nil {
-					t.Fatal(err)
-				}
-			}
 			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE2=1:0")
-			all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
+			all, err := rundir.Dir(p.run).Endings()
 			want := tt.want
 			if want == 0 {
 				want = written.Unix()
 			}
-			if err != nil || len(all) != 1 || all[0].Record.StartTime != "100" || all[0].Ended != want || all[0].ExitCode != "" || (all[0].Use != nil) != (tt.use != 0) {
+			if err != nil || len(all) != 1 || all[0].Record.StartTime != "100" || all[0].Ended != want || all[0].ExitCode != "" {
 				t.Errorf("%+v, %v; want an end at %d", all, err, want)
 			}
 		})
@@ -132,8 +125,8 @@ func TestLateEpilog(t *testing.T) {
 			p.check("the first run's Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 			p.hook("epilog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
 			p.check("the second's", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
-			if all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir()); len(all) != 2 || err != nil {
-				t.Errorf("%d summaries, %v; want one of each run", len(all), err)
+			if all, err := rundir.Dir(p.run).Endings(); len(all) != 2 || err != nil {
+				t.Errorf("%d endings, %v; want one of each run", len(all), err)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -71,8 +72,7 @@ func TestNoMapping(t *testing.T) {
 		t.Errorf("record %+v, %v", r, err)
 	}
 	said += p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200")
-	m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}}
-	if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
+	if err := rundir.Dir(p.run).End(rundir.MarkOf(rundir.JobIdentity{JobID: "8"}, rundir.Run{}, time.Now(), "")); err != nil {
 		t.Fatal(err)
 	}
 	said += p.hook("epilog", "7", "SLURM_JOB_START_TIME=200")
@@ -82,13 +82,14 @@ func TestNoMapping(t *testing.T) {
 	if r, err := rundir.Dir(p.run).ReadRecord("7"); r != nil || err != nil {
 		t.Errorf("the record is left: %+v, %v", r, err)
 	}
-	summaries, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
-	if len(summaries) != 2 || err != nil {
-		t.Errorf("summaries %+v, %v; want one for each run", summaries, err)
+	endings, err := rundir.Dir(p.run).Endings()
+	if len(endings) != 2 || err != nil {
+		t.Errorf("endings %+v, %v; want one for each run", endings, err)
 	}
-	for _, folder := range []string{"none", filepath.Join(p.run, "release")} {
-		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
-			t.Errorf("%s has %v, %v", folder, entries, err)
-		}
+	if entries, err := os.ReadDir("none"); err != nil || len(entries) != 0 {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+	if marks, err := rundir.Dir(p.run).Marks(); err != nil || len(marks) != 0 {
+		t.Errorf("marks %+v, %v", marks, err)
 	}
 }

@@ -197,12 +197,12 @@ func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []st
 // end.
 func (m *model) endWithoutLock(j *modelJob) {
 	m.callWithoutLock("epilog", j, j.started, j.gpus)
-	marks, err := rundir.Dir(m.run).Releases().All()
+	marks, err := rundir.Dir(m.run).Marks()
 	if err != nil {
 		panic(err)
 	}
 	m.call("epilog", &modelJob{id: "99"}, m.clock, nil)
-	if slices.ContainsFunc(marks, func(r rundir.Release) bool { return r.JobID == j.id }) {
+	if slices.ContainsFunc(marks, func(m rundir.Summary) bool { return m.Record.JobID == j.id }) {
 		m.marks.Add(1)
 		j.gpus, j.perhaps, j.sure = nil, nil, false
 	} else {

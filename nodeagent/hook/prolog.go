@@ -35,13 +35,13 @@ func (h *job) prolog(ctx context.Context) {
 	// The record comes first, because the agent makes the labels of a record that a killed
 	// Prolog leaves. Only what an earlier run of this job left comes before it.
 	err := h.locked(ctx, func() {
-		h.drainReleases(true, false)
+		h.drainMarks(true, false)
 		saved := h.save(record)
 		h.sweep()
 		if saved {
 			h.label(record)
 		}
-		h.drainReleases(false, true)
+		h.drainMarks(false, true)
 	})
 	if err != nil {
 		h.recordOnly(record, err)
@@ -60,7 +60,7 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 		until = " until the agent sees the record"
 	}
 	if err == nil && old != nil && record.After(old.Run) {
-		_ = h.runDir.Releases().Write(rundir.Release{JobIdentity: old.Identity(), Run: old.Run}) // else the agent notices the end
+		_ = h.runDir.End(rundir.MarkOf(old.Identity(), old.Run, time.Unix(h.lostEnd(old, record.Run), 0), "")) // else the agent notices the end
 	}
 	h.fail(rundir.CallLock, "%v; its GPUs get no label%s", why, until)
 }
@@ -157,7 +157,7 @@ func (h *job) save(record *rundir.Record) (saved bool) {
 		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
 	}
 	if old != nil && (old.After(record.Run) || record.After(old.Run)) {
-		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
+		h.end(rundir.Summary{Key: key, Record: *old, Ended: h.lostEnd(old, record.Run)})
 	}
 	if old != nil { // a run whose Epilog was lost may have held other GPUs
 		record.Leaving = slices.DeleteFunc(union(old.GPUs, old.Leaving), func(gpu string) bool { return slices.Contains(record.GPUs, gpu) })
@@ -186,7 +186,7 @@ func (h *job) label(record *rundir.Record) {
 
 // later does what can wait until the label is written.
 func (h *job) later(ctx context.Context, record *rundir.Record) {
-	h.spool()
+	h.prune()
 	if h.jobInfo != nil {
 		pause(ctx, min(spread(record.NumNodes), h.left()/2))
 	}

@@ -21,32 +21,75 @@ type endedJob struct {
 // is asked for at once, so it is far less.
 const finishWithin = 5 * time.Second
 
-// noteEnded remembers the jobs that were there before and are gone now. It forgets jobs that
-// ended too long ago for a sample to tell of them, because there may never be one.
+func (e *endedJob) waits(now moment) bool { return now.up-e.at <= finishWithin }
+
+// noteEnded remembers the jobs that were there before and are gone now, until their summaries
+// are made.
 func (r *Registry) noteEnded(before map[string]*job, now moment) {
-	r.ended = slices.DeleteFunc(r.ended, func(e endedJob) bool { return now.up-e.at > finishWithin })
+	r.ended = slices.DeleteFunc(r.ended, func(e *endedJob) bool { return now.up-e.at > time.Minute }) // without an ending
 	for _, key := range sortedKeys(before) {
 		j := before[key]
 		if next := r.records.jobs[key]; j.use != nil && (next == nil || !sameRun(&next.record, &j.record)) {
-			r.ended = append(r.ended, endedJob{j, now.up})
+			r.ended = append(r.ended, &endedJob{job: j, at: now.up})
 		}
 	}
 }
 
-// finish puts the samples just after the end of a job into its summary, as far as nobody
-// has the job's devices again.
+// finish adds a sample to the jobs that have just ended, as far as nobody has their devices
+// again.
 func (r *Registry) finish(s topology.Sample, now moment) {
 	held := r.records.held()
-	var failed error
 	for _, e := range r.ended {
-		if now.up-e.at > finishWithin || !e.use.Finish(s, func(uuid string) bool { return held[uuid] }) {
-			continue
-		}
-		for _, dir := range []string{r.config.RunDir.SummaryDir(), r.config.SummaryDir} {
-			if dir != "" {
-				failed = errors.Join(failed, rundir.AmendSummary(dir, e.key, &e.record, e.use))
-			}
+		if e.waits(now) {
+			e.use.Finish(s, func(uuid string) bool { return held[uuid] })
 		}
 	}
+}
+
+// bury makes summaries of the endings, and returns the keys of the endings that wait for their
+// last sample. An ending whose record is still there is being released.
+func (r *Registry) bury(now moment) (waiting map[string]bool) {
+	endings, failed := r.config.RunDir.Endings()
+	waiting = make(map[string]bool)
+	for _, s := range endings {
+		i := slices.IndexFunc(r.ended, func(e *endedJob) bool { return e.key == s.Key && e.record.Run == s.Record.Run })
+		j := r.records.jobs[s.Key]
+		if waits := i >= 0 && r.ended[i].waits(now); waits || j != nil && sameRun(&j.record, &s.Record) {
+			waiting[s.Key] = true
+			continue
+		}
+		if i >= 0 {
+			s.Use = r.ended[i].use
+		} else if use, err := r.config.RunDir.Uses().Of(s.Key, &s.Record); err != nil {
+			r.log.Warn("use of a job cannot be read: its summary has none", "job", s.Record.JobID, "err", err)
+		} else {
+			s.Use = use
+		}
+		if err := r.summarize(s); err != nil {
+			failed = errors.Join(failed, err)
+		} else if i >= 0 {
+			r.ended = slices.Delete(r.ended, i, i+1)
+		}
+	}
+	if len(endings) > len(waiting) {
+		failed = errors.Join(failed, r.config.RunDir.PruneSummaries(r.config.SummaryDir))
+	}
 	r.log.note("summaries of ended jobs", failed)
+	return waiting
+}
+
+// summarize writes the summary of a run, also where the site wants it, and then removes the
+// ending. If nobody saw the run end before the machine booted, the run ended with its last sample.
+func (r *Registry) summarize(s rundir.Summary) error {
+	if s.Use != nil && s.ExitCode == "" && !r.records.ofBoot(&s.Record) {
+		s.Ended = s.Use.Until.Unix()
+	}
+	err := rundir.WriteSummary(r.config.RunDir, s)
+	if r.config.SummaryDir != "" {
+		err = errors.Join(err, rundir.CopySummary(r.config.SummaryDir, s))
+	}
+	if err != nil {
+		return err
+	}
+	return r.config.RunDir.RemoveEnding(s)
 }

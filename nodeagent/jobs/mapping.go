@@ -12,7 +12,7 @@ import (
 // sweep compares the mapping with the jobs that live, and repairs the mapping. It
 // says whether records were changed.
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
-	marks, err := r.config.RunDir.Releases().All()
+	marks, err := r.config.RunDir.Marks()
 	r.log.note("marks of ended jobs", err)
 	r.readMapping()
 	r.life.Look(r.records.lives(), r.unrecorded(), marks, now.wall, now.up)
@@ -31,11 +31,11 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	defer unlock()
 	// A hook may have changed something before the lock was free: all is read again.
 	r.scan(now)
-	marks, _ = r.config.RunDir.Releases().All() // its error was logged above
+	marks, _ = r.config.RunDir.Marks() // its error was logged above
 	r.readMapping()
 	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)
-	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
+	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
 	r.failed("sweep", err)
 	r.series.agent.countDone(done)
 	r.readMapping()
@@ -60,14 +60,14 @@ func (r *Registry) failed(about string, err error) {
 	r.log.note(about, err)
 }
 
-func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
+func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
 	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
 		Orphans: r.orphans, Up: now.up, Mapping: r.mapping}
 	for key := range r.records.broken {
 		f.Broken[rundir.JobOfKey(key)] = true
 	}
 	for _, m := range marks {
-		f.Ended[m.JobID] = true
+		f.Ended[m.Record.JobID] = true
 	}
 	for _, id := range r.unrecorded() {
 		f.Alive[id] = r.life.MayLive(id)

@@ -82,8 +82,8 @@ type Registry struct {
 	log     *problemLog
 	clock   func() moment
 	records records
-	// ended are the jobs whose records went since the last sample.
-	ended    []endedJob
+	// ended are the jobs whose records went a short time ago.
+	ended    []*endedJob
 	life     *liveness.Observer
 	mapping  sweep.Mapping
 	orphans  sweep.Orphans
@@ -174,7 +174,8 @@ func (r *Registry) Run(ctx context.Context) error {
 func (r *Registry) due() bool {
 	folder, _ := os.Stat(r.records.runDir.Records()) // nil if it is missing
 	up := r.clock().up
-	return up >= r.schedule.next || up < r.schedule.eager || !isSame(folder, r.schedule.folder)
+	late := len(r.ended) > 0 && up-r.ended[0].at > finishWithin // a summary is to be made
+	return late || up >= r.schedule.next || up < r.schedule.eager || !isSame(folder, r.schedule.folder)
 }
 
 // round brings everything up to what the files say now.
@@ -188,7 +189,7 @@ func (r *Registry) round(ctx context.Context) {
 	if r.sweep(ctx, now) {
 		r.scan(now)
 	}
-	r.log.note("use of jobs that are gone", r.uses.tidy(&r.records))
+	r.log.note("use of jobs that are gone", r.uses.tidy(&r.records, r.bury(now)))
 	r.config.RunDir.Tidy()
 	dcgm.Mapping{Dir: r.config.MappingDir}.Tidy()
 	calls, err := r.config.RunDir.TakeCalls()

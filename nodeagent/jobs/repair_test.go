@@ -203,7 +203,7 @@ func TestTwoClusters(t *testing.T) {
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")
 	}
-	r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: other.Identity(), Run: other.Run}))
+	r.must(rundir.Dir(r.run).End(rundir.MarkOf(other.Identity(), other.Run, r.now.wall, "")))
 	r.after(10 * time.Second)
 	r.want("the other's Epilog", "0:17 1:17")
 }

@@ -25,6 +25,7 @@ type jobsRig struct {
 	t                    *testing.T
 	j                    *Registry
 	dir, run, maps, boot string
+	site                 string // where the site wants summaries
 	now                  moment
 }
 
@@ -72,7 +73,7 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, BootID: r.boot, Spools: []string{r.Spool},
+	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Spools: []string{r.Spool},
 		CgroupRoot: r.Cgroup, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
 	r.j.clock = func() moment { return r.now }
 	r.j.node = &topology.Node{Name: "n1"}

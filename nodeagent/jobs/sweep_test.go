@@ -1,11 +1,15 @@
 package jobs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -122,6 +126,71 @@ func TestSweepBoot(t *testing.T) {
 	r.want("a job of this boot, before its hook has said which boot it is", "0:18")
 }
 
+// TestSummaries makes the summary of an ending: with the use that the agent counted, when the
+// last sample may have come, and as often as it takes.
+func TestSummaries(t *testing.T) {
+	r := newJobsRig(t)
+	r.site = filepath.Join(t.TempDir(), "shared")
+	r.start()
+	end := func(key string, rec rundir.Record, exit string) {
+		t.Helper()
+		r.must(rundir.Dir(r.run).End(rundir.Summary{Key: key, Record: rec, Ended: r.now.wall.Unix(), ExitCode: exit}))
+	}
+	check := func(what string, want ...string) {
+		t.Helper()
+		for _, dir := range []string{rundir.Dir(r.run).SummaryDir(), r.site} {
+			all, err := rundir.ReadSummaries(dir)
+			var got []string
+			for _, s := range all {
+				use := "no use"
+				if s.Use != nil && len(s.Use.Devices) > 0 {
+					use = fmt.Sprint(s.Use.Devices[0].Seconds)
+				}
+				got = append(got, s.Record.JobID+" "+s.Record.StartTime+" "+s.ExitCode+" "+use)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s: %s: %v (-want +got):\n%s", what, dir, err, diff)
+			}
+		}
+	}
+	r.prolog("17", 0)
+	r.sample(10*time.Second, busyGPU(0))
+	end("17", r.record("17", 0), "1:0")
+	r.after(10 * time.Second)
+	check("its record is still there: the Epilog goes on")
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
+	again := r.record("17", 0)
+	again.StartTime = "200"
+	r.write("17", again) // the next run
+	r.after(time.Second)
+	check("its last sample may still come")
+	r.sample(4*time.Second, busyGPU(0))
+	r.after(10 * time.Second)
+	check("one run ended, the next one has its key", "17 100 1:0 10")
+	r.sample(6*time.Second, busyGPU(0))
+	end("17", again, "0:0")
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
+	r.start() // another agent, which has the use by its file
+	r.after(10 * time.Second)
+	check("another agent", "17 100 1:0 10", "17 200 0:0 20")
+	r.must(os.RemoveAll(r.site))
+	r.must(os.WriteFile(r.site, nil, 0o600)) // no folder
+	end("18", r.record("18", 1), "0:0")
+	r.after(10 * time.Second)
+	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 1 || err != nil {
+		t.Errorf("endings %v, %v; want one that waits for the site's folder", endings, err)
+	}
+	r.must(os.Remove(r.site))
+	r.after(10 * time.Second)
+	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 0 || err != nil {
+		t.Errorf("endings %v, %v; want none", endings, err)
+	}
+	if isThere(filepath.Join(r.run, "use", "17.json")) {
+		t.Error("the use of an ended job stays")
+	}
+}
+
 // TestLostEpilogEndsWhen says when a job without an Epilog ended: now, where the agent has seen the end;
 // at the last sample where the machine has booted since, else at its start.
 func TestLostEpilogEndsWhen(t *testing.T) {
@@ -221,14 +290,18 @@ func TestSweepMarks(t *testing.T) {
 	r.prolog("17", 0)
 	r.prolog("18", 1)
 	mark := func(id, start string) {
-		r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}}))
+		r.must(rundir.Dir(r.run).End(rundir.MarkOf(rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, rundir.Run{StartTime: start}, r.now.wall, "3:0")))
 	}
 	mark("17", "100")
 	mark("18", "50") // of an earlier run
 	r.after(10 * time.Second)
 	r.want("released at the next look", "1:18")
-	if marks, err := rundir.Dir(r.run).Releases().All(); len(marks) > 0 || err != nil {
+	if marks, err := rundir.Dir(r.run).Marks(); len(marks) > 0 || err != nil {
 		t.Errorf("marks %v, %v are left", marks, err)
+	}
+	r.after(10 * time.Second)
+	if s := r.summaries(); len(s) != 1 || s[0].ExitCode != "3:0" || s[0].Record.JobID != "17" {
+		t.Errorf("summaries %+v, want one of job 17 with the Epilog's word", s)
 	}
 }
 

@@ -56,26 +56,19 @@ func (u uses) add(r *records, s topology.Sample, now time.Time, every time.Durat
 	return grown, failed
 }
 
-// write writes a job's use. If the record is gone, an Epilog has taken the use into
-// the summary.
+// write writes a job's use. If the record is gone, the use is put into the summary from here.
 func (u uses) write(r *records, j *job) error {
 	if !isThere(r.path(j.key)) {
 		return nil
 	}
-	if err := u.Write(j.key, j.use); err != nil {
-		return err
-	}
-	if !isThere(r.path(j.key)) { // the Epilog came in between
-		return u.Remove(j.key)
-	}
-	return nil
+	return u.Write(j.key, j.use)
 }
 
-// tidy removes the uses of jobs that have no record.
-func (u uses) tidy(r *records) error {
+// tidy removes the uses of jobs that have no record, and no ending that waits for its summary.
+func (u uses) tidy(r *records, waiting map[string]bool) error {
 	keys, failed := u.Keys()
 	for _, key := range keys {
-		if r.jobs[key] == nil && !isThere(r.path(key)) {
+		if r.jobs[key] == nil && !waiting[key] && !isThere(r.path(key)) {
 			failed = errors.Join(failed, u.Remove(key))
 		}
 	}

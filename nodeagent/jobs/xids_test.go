@@ -57,11 +57,7 @@ func TestXidAtTheEnd(t *testing.T) {
 			r.prolog("17", 0)
 			r.xids(10*time.Second, 0)
 			r.xids(10*time.Second, 0)
-			use, err := rundir.Dir(r.run).Uses().Read("17")
-			r.must(err)
-			s := rundir.Summary{Key: "17", Record: r.record("17", 0), Use: use} // as the Epilog does
-			r.must(rundir.WriteSummary(rundir.Dir(r.run), s))
-			r.must(rundir.CopySummary(site, s))
+			r.must(rundir.Dir(r.run).End(rundir.Summary{Key: "17", Record: r.record("17", 0)})) // as the Epilog does
 			r.must(rundir.Dir(r.run).RemoveRecord("17"))
 			if tt.next {
 				r.write("18", r.record("18", 0))
@@ -69,6 +65,7 @@ func TestXidAtTheEnd(t *testing.T) {
 			r.j.round(t.Context())
 			r.xids(tt.after, 0) // was on its way
 			r.xids(time.Second, 12)
+			r.after(10 * time.Second)
 			for _, dir := range []string{rundir.Dir(r.run).SummaryDir(), site} {
 				all, err := rundir.ReadSummaries(dir)
 				if err != nil || len(all) != 1 {

@@ -101,14 +101,14 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder, tasksFolder, slurmdFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, tasksFolder, slurmdFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := listing(t, victim)
 	record := Record{JobID: "7", Run: Run{StartTime: "100"}, GPUs: []string{"0"}}
-	mark := Release{JobIdentity: JobIdentity{JobID: "7"}, key: "7"}
+	mark := MarkOf(JobIdentity{JobID: "7"}, Run{}, time.Now(), "")
 	for name, err := range map[string]error{
 		"rights":          Restrict(d, 4711),
 		"record":          d.WriteRecord("7", record),
@@ -116,10 +116,11 @@ func TestFoldersThatAreLinks(t *testing.T) {
 		"record's end":    d.RemoveRecord("7"),
 		"use":             d.Uses().Write("7", NewUse("7", Run{}, time.Now())),
 		"use's end":       d.Uses().Remove("7"),
-		"mark":            d.Releases().Write(mark),
-		"mark's end":      d.Releases().Remove(mark),
+		"mark":            d.End(mark),
+		"mark's end":      d.RemoveEnding(mark),
 		"summary":         WriteSummary(d, Summary{Key: "7", Record: record}),
 		"old summaries":   d.PruneSummaries(""),
+		"old endings":     d.PruneEndings(),
 		"slurmd's list":   d.WriteSlurmdList(SlurmdList{Node: "n1"}),
 		"blocks of tasks": WritePlaces(d, "7", 0, Places{JobID: "7"}),
 	} {

@@ -17,7 +17,6 @@ const (
 	InventoryFile  = "inventory.json"
 	HookConfigFile = "hook.json"
 	jobsFolder     = "jobs"
-	releaseFolder  = "release"
 	lockFile       = "lock"
 )
 

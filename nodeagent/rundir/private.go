@@ -27,7 +27,7 @@ func WriteOwn(path string, data []byte) error { return atomicfile.WriteMode(path
 // group of their folder. 0 is no group.
 func Restrict(d Dir, group int) error {
 	var failed error
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder} {
 		if err := restrict(filepath.Join(string(d), name), group); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("restrict who reads files of jobs: %w", err))
 		}

@@ -10,29 +10,38 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Summary is what is kept of an ended job on this node.
+// Summary is what is kept of an ended run of a job on this node. Whoever ends the run, which
+// is mostly its Epilog, leaves the run's ending: a summary without a use. The agent takes the
+// last sample, and makes the summary of the ending.
 type Summary struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Key is the record's.
 	Key    string `json:"key"`
 	Record Record `json:"record"`
-	// Use is nil if no agent took a sample.
+	// Use is nil if no agent took a sample, and in an ending.
 	Use *Use `json:"use,omitempty"`
 	// Ended is in seconds since 1970.
 	Ended int64 `json:"ended"`
 	// ExitCode is code:signal, empty if Slurm did not say it.
 	ExitCode string `json:"exitCode,omitempty"`
+	// Unreleased says that the run's GPUs are still to be released: the lock was not to be had.
+	// Such an ending is a mark for the next holder of the lock. Its record names the run alone.
+	Unreleased bool `json:"unreleased,omitempty"`
 }
 
 const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
+	endedFolder   = "ended"
+	// markSuffix ends the name of a mark, so that a hook finds the marks among many endings.
+	markSuffix = ".mark.json"
 	// maxFileName is the longest name that a file can have, in bytes.
 	maxFileName = 255
 )
@@ -44,14 +53,59 @@ func (d Dir) SummaryDir() string { return filepath.Join(string(d), summaryFolder
 // job can run twice within a second; then its SLUIDs differ.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
-	if !isPlainPart(start) || len(start) > 20 {
+	if start == "" || !isPlainPart(start) || len(start) > 20 {
 		start = "0"
 	}
 	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
 	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxFileName-len("-.json") {
 		name += "-" + run
 	}
+	if s.Unreleased {
+		return name + markSuffix
+	}
 	return name + ".json"
+}
+
+// MarkOf is the mark of a run that ended at a time with an exit code, which may be empty.
+func MarkOf(id JobIdentity, run Run, ended time.Time, exit string) Summary {
+	record := Record{JobID: id.JobID, Cluster: id.Cluster, Node: id.Node, Run: run}
+	return Summary{Key: id.longKey(), Record: record, Ended: ended.Unix(), ExitCode: exit, Unreleased: true}
+}
+
+func (d Dir) endedDir() string { return filepath.Join(string(d), endedFolder) }
+
+// End leaves the ending of a run, before the run's record is removed. A mark needs no lock.
+func (d Dir) End(s Summary) error { return writeSummary(d.endedDir(), s, privateFile, privateDir) }
+
+// Endings reads the endings that no agent has made a summary of. The error names each file that
+// cannot be read.
+func (d Dir) Endings() ([]Summary, error) { return readSummaries(d.endedDir(), isEnding) }
+
+// Marks reads the endings of runs whose GPUs are still to be released.
+func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endedDir(), isMark) }
+
+func isMark(name string) bool { return isSummary(name) && strings.HasSuffix(name, markSuffix) }
+
+func isEnding(name string) bool { return isSummary(name) && !strings.HasSuffix(name, markSuffix) }
+
+// RemoveEnding removes an ending or a mark that was read.
+func (d Dir) RemoveEnding(s Summary) error {
+	if err := d.folder(endedFolder).check(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(d.endedDir(), s.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the ending of a job: %w", err)
+	}
+	return nil
+}
+
+// PruneEndings removes the oldest endings if there are too many: no agent runs on this node.
+func (d Dir) PruneEndings() error {
+	if err := d.folder(endedFolder).check(); err != nil {
+		return err
+	}
+	_, err := prune(d.endedDir())
+	return err
 }
 
 // WriteSummary writes a summary into the run directory. A summary of the same run stays:
@@ -90,40 +144,14 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	return atomicfile.WriteMode(path, append(data, '\n'), file)
 }
 
-// AmendSummary puts into the summary of a run, if it is there, the Xids of its GPUs up to a
-// sample that came after the run's end. dir is the run directory's, or the
-// site's own.
-func AmendSummary(dir string, key string, record *Record, u *Use) error {
-	s := Summary{Key: key, Record: *record}
-	path := filepath.Join(dir, s.Name())
-	old, err := readSummary(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody has taken it
-	} else if err != nil {
-		return fmt.Errorf("amend job summary: %w", err)
-	}
-	if old.Key != key || old.Record.Run != record.Run || old.Use == nil {
-		return nil
-	}
-	old.Use.amend(u)
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("amend job summary: %w", err)
-	}
-	data, err := json.Marshal(old)
-	if err != nil {
-		return fmt.Errorf("amend job summary: %w", err)
-	}
-	if len(data) >= maxSummary {
-		return fmt.Errorf("amend job summary: %d bytes, want less than %d", len(data), maxSummary)
-	}
-	return atomicfile.WriteMode(path, append(data, '\n'), info.Mode().Perm())
-}
-
 // ReadSummaries reads the summaries of a directory, the oldest first; only of the named
 // jobs, if there are any. The error names each file that cannot be read. A missing
 // directory has no summaries.
 func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
+	return readSummaries(dir, func(name string) bool { return isSummary(name) && isSummaryOf(name, jobs) })
+}
+
+func readSummaries(dir string, is func(name string) bool) ([]Summary, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -133,7 +161,7 @@ func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	var all []Summary
 	var failed error
 	for _, e := range entries {
-		if !isSummary(e.Name()) || !isSummaryOf(e.Name(), jobs) {
+		if !is(e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

@@ -75,23 +75,12 @@ type DeviceUse struct {
 }
 
 // Finish adds the Xids of a sample that was taken after the job's end. Devices that taken names
-// have another job by now. changed says that an Xid is new.
-func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) (changed bool) {
+// have another job by now.
+func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) {
 	for i := range u.Devices {
 		d := &u.Devices[i]
 		if x, watched := s.Xids[d.UUID]; watched && !d.Released && !taken(d.UUID) {
-			changed = d.addXids(x) || changed
-		}
-	}
-	return changed
-}
-
-// amend takes over the Xids of another sum of the same job's devices.
-func (u *Use) amend(by *Use) {
-	for i := range u.Devices {
-		d := &u.Devices[i]
-		if k := by.index(d.UUID); k >= 0 {
-			d.Xids, d.XidGap, d.XidCounts = by.Devices[k].Xids, by.Devices[k].XidGap, by.Devices[k].XidCounts
+			d.addXids(x)
 		}
 	}
 }
@@ -206,13 +195,13 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 }
 
 // addXids adds the Xids that came since the last sample. Those of the first came before.
-func (d *DeviceUse) addXids(now topology.XidCounts) (changed bool) {
+func (d *DeviceUse) addXids(now topology.XidCounts) {
 	if d.Xids == nil {
 		d.Xids = map[int]uint64{}
 	}
 	last := d.XidCounts
 	if d.XidCounts = &now; last == nil {
-		return false
+		return
 	}
 	var before map[int]uint64
 	if now.Since == last.Since {
@@ -223,10 +212,8 @@ func (d *DeviceUse) addXids(now topology.XidCounts) (changed bool) {
 	for code, n := range now.Came {
 		if _, known := d.Xids[code]; n > before[code] && (known || len(d.Xids) < maxXids) {
 			d.Xids[code] += n - before[code]
-			changed = true
 		}
 	}
-	return changed
 }
 
 // maxXids bounds the different Xids of a GPU in a use.

@@ -39,6 +39,9 @@ hook bin/quoin-hook prolog
 await [ -e "$work/run/use/4711.json" ]
 cp -r "$work/run" "$to/run"
 hook env SLURM_JOB_EXIT_CODE2=0:0 bin/quoin-hook epilog
+cp -r "$work/run/ended" "$to/run/"
+summarized() { compgen -G "$work/run/summaries/*.json" >/dev/null; }
+await summarized # the agent waits some seconds for the last sample
 cp -r "$work/run/summaries" "$to/run/"
 rm -f "$to/run/lock" "$to/run/agent.json" "$to"/run/calls.log* # of the agent alone
 chmod -R u+rwX,go+rX "$to"

@@ -49,7 +49,7 @@ func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
 // Look looks once at what the node shows of the jobs, notes that in their runs and
 // sets their verdicts. others are the ids of further jobs to look for. marks are of Epilogs
 // that have begun. up is the time since boot.
-func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
+func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Summary, wall time.Time, up time.Duration) {
 	wanted, unseen, late := wantedJobs{}, len(others) > 0, false
 	for _, id := range others {
 		wanted.add(id, "")
@@ -81,7 +81,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 }
 
 // Decide sets the verdicts of the jobs by what the last look has shown.
-func (o *Observer) Decide(jobs []Job, marks []rundir.Release, wall time.Time, up time.Duration) {
+func (o *Observer) Decide(jobs []Job, marks []rundir.Summary, wall time.Time, up time.Duration) {
 	for _, j := range jobs {
 		j.Run.Verdict = judge(o.factsOf(j, marks, wall, up))
 	}
@@ -158,7 +158,7 @@ func (o *Observer) wouldSee(r *rundir.Record) bool {
 	})
 }
 
-func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up time.Duration) facts {
+func (o *Observer) factsOf(j Job, marks []rundir.Summary, wall time.Time, up time.Duration) facts {
 	r := j.Run
 	f := facts{
 		otherBoot: j.OtherBoot, epilog: epilogBegun(j.Record, marks) || r.Taken.Late(up), contain: j.Record.Contain,
@@ -178,8 +178,8 @@ func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up tim
 
 // epilogBegun says whether an Epilog that did not get the lock has left a mark for
 // this run.
-func epilogBegun(r *rundir.Record, marks []rundir.Release) bool {
-	return slices.ContainsFunc(marks, func(m rundir.Release) bool {
-		return m.Same(r.Identity()) && !r.After(m.Run)
+func epilogBegun(r *rundir.Record, marks []rundir.Summary) bool {
+	return slices.ContainsFunc(marks, func(m rundir.Summary) bool {
+		return m.Record.Identity().Same(r.Identity()) && !r.After(m.Record.Run)
 	})
 }

@@ -17,6 +17,7 @@ type nodeRun struct {
 	use    *rundir.Use // nil without a sample
 	ended  int64       // seconds since 1970; 0 while it runs
 	exit   string
+	waits  bool // the agent has not made its summary yet
 }
 
 // Run is one run of a job, on all of its nodes that are known.
@@ -40,7 +41,7 @@ func groupRuns(nodes []nodeRun) []Run {
 		if byRun[id] == nil {
 			byRun[id] = map[string]nodeRun{}
 		}
-		if old, known := byRun[id][n.record.Node]; !known || old.ended == 0 || old.use == nil && n.use != nil && n.ended != 0 {
+		if old, known := byRun[id][n.record.Node]; !known || old.ended == 0 || n.ended != 0 && (old.waits && !n.waits || old.use == nil && n.use != nil) {
 			byRun[id][n.record.Node] = n
 		}
 	}

@@ -64,7 +64,7 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 		summaries, err := rundir.ReadSummaries(dir, jobs...)
 		s.skip(err)
 		for _, sum := range summaries {
-			nodes = append(nodes, nodeRun{sum.Record, sum.Use, sum.Ended, sum.ExitCode})
+			nodes = append(nodes, nodeRun{record: sum.Record, use: sum.Use, ended: sum.Ended, exit: sum.ExitCode})
 		}
 	}
 	nodes = slices.DeleteFunc(nodes, func(n nodeRun) bool {
@@ -73,7 +73,7 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 	return groupRuns(nodes), nil
 }
 
-// readRunDir reads the jobs that run here. The run directory may be missing on a
+// readRunDir reads the jobs that run here, and the jobs that have ended and have no summary yet. The run directory may be missing on a
 // machine without GPUs, such as slurmctld's, if summaries are elsewhere.
 func (s Source) readRunDir() ([]nodeRun, error) {
 	if err := checkDirectory(string(s.RunDir)); errors.Is(err, fs.ErrNotExist) && (s.Elsewhere || len(s.SummaryDirs) > 0) && !s.RunDirGiven {
@@ -94,6 +94,13 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 		u, err := s.RunDir.Uses().Of(key, &r)
 		s.skip(err)
 		nodes = append(nodes, nodeRun{record: r, use: u})
+	}
+	endings, err := s.RunDir.Endings()
+	s.skip(err)
+	for _, e := range endings {
+		u, err := s.RunDir.Uses().Of(e.Key, &e.Record)
+		s.skip(err)
+		nodes = append(nodes, nodeRun{record: e.Record, use: u, ended: e.Ended, exit: e.ExitCode, waits: true})
 	}
 	return nodes, nil
 }

@@ -155,9 +155,12 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // advice says what the job's user can do better next time, and what is not known.
 func advice(r *Run) []string {
-	var unused, unsampled []string
+	var unused, unsampled, waiting []string
 	total := 0
 	for i := range r.nodes {
+		if r.nodes[i].waits {
+			waiting = append(waiting, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+		}
 		for _, d := range r.nodes[i].devices() {
 			total++
 			name := cmp.Or(Printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
@@ -187,6 +190,9 @@ func advice(r *Run) []string {
 	}
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
+	}
+	if len(waiting) > 0 {
+		lines = append(lines, fmt.Sprintf("The last sample of %s is missing: quoin agent has not taken it since the job ended.", few(waiting)))
 	}
 	lines = slices.Concat(r.warnings(), r.xids(), lines)
 	if lines = append(r.split(), lines...); len(lines) > 0 {

@@ -15,10 +15,9 @@ import (
 // Applier carries out plans.
 type Applier struct {
 	// RunDir has the records. MappingDir is the one directory that lines are written in.
-	// SummaryDir is where the site wants summaries too; it may be empty.
-	RunDir                 rundir.Dir
-	MappingDir, SummaryDir string
-	Log                    *slog.Logger
+	RunDir     rundir.Dir
+	MappingDir string
+	Log        *slog.Logger
 }
 
 // Done is what was done.
@@ -30,7 +29,7 @@ type Done struct {
 // Apply carries out a plan and removes the marks. The caller holds the run
 // directory's lock. Apply goes on after an error. If a line could not be changed, records
 // and marks stay for the next time.
-func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now time.Time) (Done, error) {
+func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Summary, now time.Time) (Done, error) {
 	done := Done{Released: make(map[string]int)}
 	var failed error
 	for _, e := range p.Edits {
@@ -46,13 +45,10 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now
 		failed = errors.Join(failed, a.rewrite(j))
 	}
 	for _, j := range p.Dead {
-		failed = errors.Join(failed, a.end(j, now))
+		failed = errors.Join(failed, a.end(j, marks, now))
 	}
 	for _, m := range marks {
-		failed = errors.Join(failed, a.RunDir.Releases().Remove(m))
-	}
-	if len(p.Dead) > 0 {
-		failed = errors.Join(failed, a.RunDir.PruneSummaries(a.SummaryDir))
+		failed = errors.Join(failed, a.RunDir.RemoveEnding(m))
 	}
 	return done, failed
 }
@@ -90,21 +86,21 @@ func (a Applier) rewrite(j Job) error {
 	return a.RunDir.RewriteRecord(j.Key, r)
 }
 
-// end leaves the summary of a job that has ended without an Epilog, and removes its
-// record.
-func (a Applier) end(j Job, now time.Time) error {
-	use, _ := a.RunDir.Uses().Of(j.Key, j.Record) // the error was logged when the use was first read
-	ended := now
+// end leaves the ending of a job that has ended without an Epilog, or whose Epilog has left a
+// mark, and removes its record.
+func (a Applier) end(j Job, marks []rundir.Summary, now time.Time) error {
+	s := rundir.Summary{Key: j.Key, Record: *j.Record, Ended: now.Unix()}
 	if j.Run.Dead == liveness.Boot {
-		if ended = j.Record.Written; use != nil {
-			ended = use.Until
+		s.Ended = j.Record.Written.Unix()
+	}
+	for _, m := range marks {
+		if m.Record.Identity().Same(j.Record.Identity()) && m.Record.Run == j.Record.Run {
+			s.Ended, s.ExitCode = m.Ended, m.ExitCode
 		}
 	}
-	s := rundir.Summary{Key: j.Key, Record: *j.Record, Use: use, Ended: ended.Unix()}
-	failed := rundir.WriteSummary(a.RunDir, s)
-	if a.SummaryDir != "" {
-		failed = errors.Join(failed, rundir.CopySummary(a.SummaryDir, s))
-	}
 	a.Log.Info("job has ended without its Epilog", "job", j.Record.JobID, "reason", j.Run.Dead)
-	return errors.Join(failed, a.RunDir.Uses().Remove(j.Key), a.RunDir.RemoveRecord(j.Key))
+	if err := a.RunDir.End(s); err != nil {
+		return err
+	}
+	return a.RunDir.RemoveRecord(j.Key)
 }

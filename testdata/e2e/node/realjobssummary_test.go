@@ -140,6 +140,12 @@ func (r *jobsRig) comparePrinted(job string) {
 // compareSummaries looks for the summary of every run whose hooks did their work.
 func (r *jobsRig) compareSummaries(w *jobsWatch) {
 	r.t.Helper()
+	r.until("the agents have made all summaries", func() bool {
+		return !slices.ContainsFunc(r.nodes, func(n *jobNode) bool {
+			endings, err := rundir.Dir(r.path("run-" + n.Name)).Endings()
+			return len(endings) > 0 || err != nil
+		})
+	})
 	all, err := rundir.ReadSummaries(r.path("summaries"))
 	if err != nil {
 		r.t.Error(err)
