@@ -11,7 +11,21 @@ type Sample struct {
 	// Xids are those of GPUs, by UUID. They are of whole GPUs, so a MIG instance has none. A
 	// GPU is absent if nobody watches for its Xids.
 	Xids map[string]XidCounts `json:"xids,omitempty"`
+	// Programs are those on devices, by UUID. A device is absent if they are not known: a
+	// container may see none of them.
+	Programs map[string][]Program `json:"programs,omitempty"`
 }
+
+// Program is a process with a context for compute on a device. A client of MPS is one, and MPS's
+// server is none.
+type Program struct {
+	PID uint32 `json:"pid"`
+	// Memory is in bytes, nil if the driver does not tell.
+	Memory *uint64 `json:"memory,omitempty"`
+}
+
+// MaxPrograms bounds the programs of a device in a sample.
+const MaxPrograms = 1024
 
 // DeviceUse is the use of one GPU, or of one MIG instance. What the device or its
 // driver does not tell is nil, never zero.
@@ -30,7 +44,7 @@ type DeviceUse struct {
 	Power *float64 `json:"power,omitempty"`
 	// Energy is in joules since the driver was loaded.
 	Energy *float64 `json:"energy,omitempty"`
-	// Processes is how many programs have a context on the device. A container may
+	// Processes is how many programs have a context for compute on the device. A container may
 	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
 }

@@ -71,6 +71,17 @@ func checkSample(s *topology.Sample) error {
 			return fmt.Errorf("xids: %s: %d numbers: want at most %d", uuid, n, topology.MaxXidNumbers)
 		}
 	}
+	if n := len(s.Programs); n > maxDevices {
+		return fmt.Errorf("programs: %d devices: want at most %d", n, maxDevices)
+	}
+	for _, uuid := range slices.Sorted(maps.Keys(s.Programs)) {
+		if !topology.IsDeviceUUID(uuid) {
+			return fmt.Errorf("programs: uuid %.100q: want GPU-… or MIG-…", uuid)
+		}
+		if n := len(s.Programs[uuid]); n > topology.MaxPrograms {
+			return fmt.Errorf("programs: %s: %d: want at most %d", uuid, n, topology.MaxPrograms)
+		}
+	}
 	return nil
 }
 

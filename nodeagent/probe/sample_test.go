@@ -44,15 +44,17 @@ func TestSampleLine(t *testing.T) {
 
 func TestBadSamples(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"kind":"Sample","devices":[{"uuid":"x"}]}`:                        `devices[0].uuid "x": want GPU-`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:   `devices[1].uuid "GPU-a": is there twice`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":1.01}]}`: `utilization 1.01: want 0 to 1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","smActivity":-0.1}]}`:  `smActivity -0.1: want 0 to 1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","power":1e9}]}`:        `power 1e+09: want 0 to 1e+06`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","energy":-1}]}`:        `energy -1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","processes":-1}]}`:     `processes -1`,
-		`{"kind":"Sample","xids":{"x":{"since":1}}}`:                        `uuid "x": want GPU-`,
-		`{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{"x":1}}}}`:     `number x`,
+		`{"kind":"Sample","devices":[{"uuid":"x"}]}`:                                                                   `devices[0].uuid "x": want GPU-`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:                                              `devices[1].uuid "GPU-a": is there twice`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":1.01}]}`:                                            `utilization 1.01: want 0 to 1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","smActivity":-0.1}]}`:                                             `smActivity -0.1: want 0 to 1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","power":1e9}]}`:                                                   `power 1e+09: want 0 to 1e+06`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","energy":-1}]}`:                                                   `energy -1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","processes":-1}]}`:                                                `processes -1`,
+		`{"kind":"Sample","xids":{"x":{"since":1}}}`:                                                                   `uuid "x": want GPU-`,
+		`{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{"x":1}}}}`:                                                `number x`,
+		`{"kind":"Sample","programs":{"x":[]}}`:                                                                        `programs: uuid "x": want GPU-`,
+		`{"kind":"Sample","programs":{"GPU-a":[` + strings.Repeat(`{"pid":1},`, topology.MaxPrograms) + `{"pid":2}]}}`: `programs: GPU-a: 1025: want at most 1024`,
 		manyXids():                           `xids: GPU-a: 101 numbers: want at most 100`,
 		`{"kind":"NodeReport","devices":[]}`: `kind "NodeReport": want "Sample"`,
 		`{"kind":"Sample","devices":[]}{}`:   `after top-level value`,
@@ -80,6 +82,7 @@ func manyXids() string {
 func FuzzParseSample(f *testing.F) {
 	f.Add([]byte(`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":0.5,"memoryUsed":1,"energy":1e300,"processes":3},{"uuid":"MIG-GPU-b/1/0"}]}`))
 	f.Add([]byte(`{"kind":"Sample","devices":null}`))
+	f.Add([]byte(`{"kind":"Sample","programs":{"GPU-a":[{"pid":1,"memory":2}],"MIG-b":[]}}`))
 	f.Add([]byte(`{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{"31":2}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseSample(data)
