@@ -24,6 +24,9 @@ type Program struct {
 	Memory *uint64 `json:"memory,omitempty"`
 }
 
+// MuchMemory is how much memory of a program without a job is worth a word, in bytes.
+const MuchMemory = 1 << 30
+
 // MaxPrograms bounds the programs of a device in a sample.
 const MaxPrograms = 1024
 
@@ -68,6 +71,29 @@ const leastActivity = 0.005
 // Busy says whether a program has the device, or something runs on it.
 func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
+}
+
+// Without takes a program away from what is known of a device. If there is no other program, nothing
+// runs on the device but that one.
+func (d *DeviceUse) Without(p Program) {
+	if d.Processes != nil && *d.Processes > 0 {
+		if d.Processes = new(*d.Processes - 1); *d.Processes == 0 {
+			d.Utilization, d.SMActivity = none(d.Utilization), none(d.SMActivity)
+		}
+	}
+	if d.MemoryUsed == nil || p.Memory == nil {
+		d.MemoryUsed = nil
+	} else {
+		d.MemoryUsed = new(*d.MemoryUsed - min(*d.MemoryUsed, *p.Memory))
+	}
+}
+
+// none is a share of nothing, nil if the device does not tell the share.
+func none(share *float64) *float64 {
+	if share == nil {
+		return nil
+	}
+	return new(0.0)
 }
 
 // Idle says whether it is known that no program has the device and that nothing

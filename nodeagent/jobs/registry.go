@@ -88,6 +88,7 @@ type Registry struct {
 	mapping  sweep.Mapping
 	orphans  sweep.Orphans
 	usage    deviceUsage
+	programs programs
 	uses     uses
 	state    stateFile
 	series   series
@@ -116,7 +117,7 @@ func New(c Config, log *slog.Logger) *Registry {
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
 		life:    liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
-		orphans: make(sweep.Orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log},
+		orphans: make(sweep.Orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
 	r.setFiles(&sweep.Plan{})
@@ -225,16 +226,17 @@ func (r *Registry) updateUsage(now moment) {
 	r.usage.wanted = slices.DeleteFunc(sortedKeys(held), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 	for _, j := range r.records.jobs {
 		if r.records.running(j) {
-			r.uses.keep(j, r.node, now.wall)
+			r.uses.keep(j, r.node, &r.programs, now)
 		}
 	}
 }
 
 // count takes a sample.
 func (r *Registry) count(s topology.Sample, now moment) {
+	r.programs.note(s, now.up)
 	r.series.agent.countSamples(r.usage.sample(s, now.up))
 	r.finish(s, now)
-	grown, err := r.uses.add(&r.records, s, now.wall, r.config.SampleEvery)
+	grown, err := r.uses.add(&r.records, s, &r.programs, now.wall, r.config.SampleEvery)
 	r.log.note("use of jobs", err)
 	r.usage.add(grown)
 	r.show()

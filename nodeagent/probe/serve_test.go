@@ -22,17 +22,22 @@ func (m *machine) Want(uuids []string)           { m.wanted = uuids }
 func (m *machine) Sample() (s topology.Sample) {
 	for _, uuid := range m.wanted {
 		s.Devices = append(s.Devices, topology.DeviceUse{UUID: uuid, Processes: new(1)})
-		if s.Xids == nil {
-			s.Xids = map[string]topology.XidCounts{}
-		}
+	}
+	return s
+}
+
+// Look has all devices, and tells which of them are wanted.
+func (m *machine) Look() topology.Sample {
+	s := topology.Sample{Xids: map[string]topology.XidCounts{}, Programs: map[string][]topology.Program{"GPU-a": {}, "GPU-b": {}, "GPU-c": {}}}
+	for _, uuid := range m.wanted {
 		s.Xids[uuid] = topology.XidCounts{Since: 1}
 	}
 	return s
 }
 
-// TestServeSamplesAtOnce: an order for other devices brings a sample at once, of the old
-// devices and the new. An order for the same devices brings none.
-func TestServeSamplesAtOnce(t *testing.T) {
+// TestServeLooksAtOnce: an order for other devices brings a look at all devices at once, with what
+// is known of the old ones. An order for the same devices brings none.
+func TestServeLooksAtOnce(t *testing.T) {
 	in, orders := io.Pipe()
 	lines, out := io.Pipe()
 	done := make(chan error)
@@ -55,9 +60,12 @@ func TestServeSamplesAtOnce(t *testing.T) {
 		if len(s.Devices) > 0 {
 			t.Errorf("%+v: want no use of devices", s.Devices)
 		}
-		return strings.Join(slices.Sorted(maps.Keys(s.Xids)), " ")
+		if len(s.Programs) != 3 {
+			t.Errorf("programs on %d devices, want all 3", len(s.Programs))
+		}
+		return strings.TrimSpace("look " + strings.Join(slices.Sorted(maps.Keys(s.Xids)), " "))
 	}
-	got := []string{next()}
+	got := []string{next(), next()}
 	for _, order := range []string{"GPU-a,GPU-b", "GPU-b,GPU-c", "GPU-c,GPU-b"} {
 		if _, err := io.WriteString(orders, "sample 1h "+order+"\n"); err != nil {
 			t.Fatal(err)
@@ -70,7 +78,7 @@ func TestServeSamplesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = append(got, next())
-	if diff := cmp.Diff([]string{"report", "GPU-a GPU-b", "GPU-a GPU-b GPU-c", "GPU-b GPU-c"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"report", "look", "look", "look GPU-a GPU-b", "look GPU-b GPU-c"}, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	_ = orders.Close()

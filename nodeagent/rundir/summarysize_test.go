@@ -24,7 +24,7 @@ func TestSummaryHasRoom(t *testing.T) {
 		for i := range tt.devices {
 			entries = append(entries, Entry{UUID: fmt.Sprintf("MIG-12345678-1234-1234-1234-%012d", i), ExporterID: "12.13", Product: "NVIDIA A100-SXM4-40GB MIG 1g.5gb"})
 		}
-		u.Hold(entries)
+		u.Hold(entries, noProgram)
 		for i, x := range []*topology.XidCounts{tt.first, tt.last} {
 			s := topology.Sample{Xids: map[string]topology.XidCounts{}}
 			for _, e := range entries {

@@ -66,6 +66,11 @@ type DeviceUse struct {
 	// counter in it.
 	Sampled *time.Time `json:"sampled,omitempty"`
 	Counter *float64   `json:"counter,omitempty"`
+	// Before are programs that were on the device before the job and still are, by PID. They
+	// are not the job's, and its memory is without theirs. BeforeMemory is what they had in use
+	// when the job began, in bytes.
+	Before       []uint32 `json:"before,omitempty"`
+	BeforeMemory uint64   `json:"beforeMemory,omitempty"`
 	// Xids are those that came while the job held the GPU, by number; nil if nobody watched.
 	// XidGap says that nobody watched for a part of the time. XidCounts are those of the last
 	// sample that had any.
@@ -98,18 +103,21 @@ func NewUse(job string, run Run, since time.Time) *Use {
 }
 
 // Hold sets the devices that the job has now. Other devices keep their sums and take
-// no more samples. Devices without a UUID cannot be sampled and are left out.
-func (u *Use) Hold(devices []Entry) {
+// no more samples. Devices without a UUID cannot be sampled and are left out. Hold asks which
+// programs were on a new device before the job.
+func (u *Use) Hold(devices []Entry, before func(uuid string) []uint32) {
 	held := make([]DeviceUse, 0, len(devices))
 	for _, e := range devices {
 		if e.UUID == "" || slices.ContainsFunc(held, func(d DeviceUse) bool { return d.UUID == e.UUID }) {
 			continue
 		}
-		d := DeviceUse{UUID: e.UUID}
+		d := DeviceUse{UUID: e.UUID, Released: true}
 		if i := u.index(e.UUID); i >= 0 {
-			if d = u.Devices[i]; d.Released {
-				d.Sampled, d.Counter, d.XidCounts, d.IdleStretch = nil, nil, nil, 0
-			}
+			d = u.Devices[i]
+		}
+		if d.Released {
+			d.Sampled, d.Counter, d.XidCounts, d.IdleStretch = nil, nil, nil, 0
+			d.Before, d.BeforeMemory = before(e.UUID), 0
 		}
 		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
 		held = append(held, d)
@@ -121,6 +129,15 @@ func (u *Use) Hold(devices []Entry) {
 		}
 	}
 	u.Devices = held
+}
+
+// ProgramsBefore are the programs that were on a device before the job and still are, by PID.
+func (u *Use) ProgramsBefore(uuid string) []uint32 {
+	i := u.index(uuid)
+	if i < 0 {
+		return nil
+	}
+	return u.Devices[i].Before
 }
 
 func (u *Use) index(uuid string) int {
@@ -146,6 +163,9 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 			d.addXids(x)
 		} else {
 			d.XidGap = d.XidGap || d.XidCounts != nil
+		}
+		if programs, known := s.Programs[d.UUID]; known {
+			d.keepBefore(programs)
 		}
 		k := slices.IndexFunc(s.Devices, func(of topology.DeviceUse) bool { return of.UUID == d.UUID })
 		if k < 0 {
@@ -192,6 +212,21 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 		d.MemoryTotal = *s.MemoryTotal
 	}
 	d.addEnergy(s, seconds)
+}
+
+// keepBefore drops the programs from before the job that have ended.
+func (d *DeviceUse) keepBefore(now []topology.Program) {
+	d.Before = slices.DeleteFunc(d.Before, func(pid uint32) bool {
+		return !slices.ContainsFunc(now, func(p topology.Program) bool { return p.PID == pid })
+	})
+	if d.BeforeMemory > 0 {
+		return
+	}
+	for _, p := range now {
+		if p.Memory != nil && slices.Contains(d.Before, p.PID) {
+			d.BeforeMemory += *p.Memory
+		}
+	}
 }
 
 // addXids adds the Xids that came since the last sample. Those of the first came before.

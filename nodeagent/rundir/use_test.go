@@ -34,7 +34,7 @@ func power(watts float64) topology.DeviceUse { return topology.DeviceUse{Power: 
 // summed takes samples of GPU-a, which the job holds.
 func summed(samples []sampleAt) DeviceUse {
 	u := NewUse("7", Run{}, first)
-	u.Hold([]Entry{{UUID: "GPU-a"}})
+	u.Hold([]Entry{{UUID: "GPU-a"}}, noProgram)
 	for _, s := range samples {
 		s.use.UUID = "GPU-a"
 		u.Add(topology.Sample{Devices: []topology.DeviceUse{s.use}}, first.Add(time.Duration(s.seconds*float64(time.Second))), every)
@@ -127,7 +127,7 @@ func TestMeanOfADay(t *testing.T) {
 
 func TestMIGInstanceIsIdleWithoutAProgram(t *testing.T) {
 	u := NewUse("7", Run{}, first)
-	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}})
+	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}}, noProgram)
 	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "MIG-a", Processes: new(0)}}}, first.Add(every), every)
 	if d := u.Devices[0]; d.IdleSeconds != 10 || d.Used || d.Utilization != nil || d.Energy != nil {
 		t.Errorf("%+v", d)
@@ -165,9 +165,9 @@ func TestDevicesChange(t *testing.T) {
 		{UUID: "GPU-b", Processes: new(1), Utilization: new(1.0), Energy: new(500.0)},
 		{UUID: "GPU-a", Processes: new(0), Utilization: new(0.0), Energy: new(100.0)},
 		{UUID: "GPU-c", Processes: new(1), Utilization: new(1.0)}}}
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3"}, {UUID: ""}, {UUID: "GPU-a", ExporterID: "3"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3"}, {UUID: ""}, {UUID: "GPU-a", ExporterID: "3"}}, noProgram)
 	u.Add(both, first.Add(10*time.Second), every)
-	u.Hold([]Entry{{UUID: "GPU-b", ExporterID: "4"}})
+	u.Hold([]Entry{{UUID: "GPU-b", ExporterID: "4"}}, noProgram)
 	u.Add(both, first.Add(20*time.Second), every)
 	u.Add(both, first.Add(30*time.Second), every)
 	check := func(want ...DeviceUse) {
@@ -179,7 +179,7 @@ func TestDevicesChange(t *testing.T) {
 	check(DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 2, Seconds: 20, Used: true, Energy: new(0.0)},
 		DeviceUse{UUID: "GPU-a", ExporterID: "3", Released: true, Samples: 1, Seconds: 10, IdleSeconds: 10, IdleStretch: 10})
 
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "5"}, {UUID: "GPU-b", ExporterID: "4"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "5"}, {UUID: "GPU-b", ExporterID: "4"}}, noProgram)
 	both.Devices[1].Energy = new(9000.0) // what others took meanwhile
 	u.Add(both, first.Add(40*time.Second), every)
 	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20, IdleStretch: 10},

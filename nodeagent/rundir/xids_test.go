@@ -31,7 +31,7 @@ func TestXidsOfUse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := NewUse("7", Run{}, first)
-			u.Hold([]Entry{{UUID: gpu}})
+			u.Hold([]Entry{{UUID: gpu}}, noProgram)
 			for i, x := range tt.samples {
 				s := topology.Sample{Devices: []topology.DeviceUse{{UUID: gpu, Processes: new(1)}}}
 				if x != nil {
@@ -70,12 +70,12 @@ func TestXidsOfReturnedGPU(t *testing.T) {
 		u.Add(topology.Sample{Xids: map[string]topology.XidCounts{"GPU-a": {Since: 1, Came: map[int]uint64{31: n}}}}, first, every)
 	}
 	gpu := []Entry{{UUID: "GPU-a"}}
-	u.Hold(gpu)
+	u.Hold(gpu, noProgram)
 	add(1)
 	add(2)
-	u.Hold(nil)
+	u.Hold(nil, noProgram)
 	add(5)
-	u.Hold(gpu)
+	u.Hold(gpu, noProgram)
 	add(9)
 	add(10)
 	if got := u.Devices[0].Xids[31]; got != 2 {

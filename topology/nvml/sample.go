@@ -72,6 +72,9 @@ func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 // device.
 func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
 
+// Look reads the programs on all devices, and their Xids. It says nothing of how they are used.
+func (l *Library) Look() topology.Sample { return l.sampler.lookAll() }
+
 func (s *sampler) want(uuids []string) {
 	s.wanted = uuids
 	keep := make(map[string]bool, len(uuids))
@@ -100,14 +103,12 @@ func (s *sampler) begin(uuid string, p place) {
 func (s *sampler) sample() topology.Sample {
 	out := topology.Sample{Devices: []topology.DeviceUse{}, Xids: map[string]topology.XidCounts{}, Programs: map[string][]topology.Program{}}
 	for _, uuid := range s.wanted {
-		if x := s.xids.count(uuid); x != nil {
-			out.Xids[uuid] = *x
-		}
+		s.look(uuid, &out)
 		d := topology.DeviceUse{UUID: uuid}
 		if p, ok := s.found[uuid]; ok {
 			s.read(&d, p)
-			if programs := s.programs(p, d.MemoryUsed); programs != nil {
-				d.Processes, out.Programs[uuid] = new(len(programs)), programs
+			if programs, known := out.Programs[uuid]; known {
+				d.Processes = new(len(programs))
 			}
 		}
 		if d != (topology.DeviceUse{UUID: uuid}) {
@@ -115,6 +116,32 @@ func (s *sampler) sample() topology.Sample {
 		}
 	}
 	return out
+}
+
+// lookAll looks at all devices, and at wanted ones that are lost.
+func (s *sampler) lookAll() topology.Sample {
+	out := topology.Sample{Xids: map[string]topology.XidCounts{}, Programs: map[string][]topology.Program{}}
+	for uuid := range s.found {
+		s.look(uuid, &out)
+	}
+	for _, uuid := range s.wanted {
+		if _, found := s.found[uuid]; !found {
+			s.look(uuid, &out)
+		}
+	}
+	return out
+}
+
+// look adds the Xids and the programs of a device to a sample.
+func (s *sampler) look(uuid string, out *topology.Sample) {
+	if x := s.xids.count(uuid); x != nil {
+		out.Xids[uuid] = *x
+	}
+	if p, found := s.found[uuid]; found {
+		if programs := s.programs(p); programs != nil {
+			out.Programs[uuid] = programs
+		}
+	}
 }
 
 // read reads one device. Values that the device does not tell stay nil.
@@ -164,7 +191,7 @@ func (s *sampler) memory(d nvml.Device) (total, used uint64, ret nvml.Return) {
 // programs returns the programs with a context for compute on a device, by PID, and nil if they
 // are not known. A context for graphics alone is an X server's. The server of MPS works for its
 // clients, which have a list of their own.
-func (s *sampler) programs(p place, memoryUsed *uint64) []topology.Program {
+func (s *sampler) programs(p place) []topology.Program {
 	if !s.has.any(computePrograms) {
 		return nil
 	}
@@ -187,8 +214,10 @@ func (s *sampler) programs(p place, memoryUsed *uint64) []topology.Program {
 	}
 	slices.SortFunc(programs, func(a, b topology.Program) int { return cmp.Compare(a.PID, b.PID) })
 	programs = slices.CompactFunc(programs, func(a, b topology.Program) bool { return a.PID == b.PID })
-	if len(programs) == 0 && !s.allPIDs && (memoryUsed == nil || *memoryUsed >= leastContext) {
-		return nil
+	if len(programs) == 0 && !s.allPIDs {
+		if _, used, ret := s.memory(p.device); ret != nvml.SUCCESS || used >= leastContext {
+			return nil
+		}
 	}
 	return programs[:min(len(programs), topology.MaxPrograms)]
 }
