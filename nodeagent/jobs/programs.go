@@ -19,6 +19,8 @@ type program struct {
 	seen time.Duration
 	// job is the job whose step the program descends from, empty if that is not known.
 	job string
+	// pod says that the program is in a Pod that is not Slurm's.
+	pod bool
 	// memory is in bytes, nil if it is not known.
 	memory *uint64
 }
@@ -31,6 +33,7 @@ func (p *programs) note(s topology.Sample, up time.Duration) {
 			g, known := p.on[uuid][of.PID]
 			if !known {
 				g = program{seen: up, job: liveness.JobOf(p.proc, of.PID)}
+				g.pod = g.job == "" && liveness.InOtherPod(p.proc, of.PID)
 			}
 			g.memory = of.Memory
 			now[of.PID] = g
@@ -48,6 +51,26 @@ func (p *programs) before(uuid string, at time.Duration) (pids []uint32) {
 	}
 	slices.Sort(pids)
 	return pids
+}
+
+// unowned returns how much memory the programs have on a device that no job holds, without those of
+// Pods. It is nil if that is not known.
+func (p *programs) unowned(uuid string) *uint64 {
+	all, known := p.on[uuid]
+	if !known {
+		return nil
+	}
+	var sum uint64
+	for _, g := range all {
+		switch {
+		case g.pod:
+		case g.memory == nil:
+			return nil
+		default:
+			sum += *g.memory
+		}
+	}
+	return &sum
 }
 
 // of returns a sample as it is of a job: without the programs that were there before the job, and

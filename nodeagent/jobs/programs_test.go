@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -183,4 +185,40 @@ func TestProgramsOfJob(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnownedMemory counts what programs have on a device that no job holds, and tells Prologs.
+func TestUnownedMemory(t *testing.T) {
+	r := newJobsRig(t)
+	series := fmt.Sprintf(`quoin_gpu_unowned_memory_bytes{GPU_I_ID="",UUID=%q,gpu="0"} `, gpuUUID(0))
+	want := func(what, bytes string, told ...rundir.Unowned) {
+		t.Helper()
+		r.wantSeries(series + bytes)
+		got, err := rundir.Dir(r.run).UnownedOn([]string{gpuUUID(0)})
+		if diff := cmp.Diff(told, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, told to Prologs (-want +got):\n%s", what, err, diff)
+		}
+	}
+	want("nobody has looked", "")
+	r.look()
+	want("no program", "0")
+	r.look(on(7, gib/2))
+	want("a little", "5.36870912e+08")
+	r.look(on(7, gib/2), on(8, 70*gib))
+	want("much", "7.5698798592e+10", rundir.Unowned{UUID: gpuUUID(0), GiB: 70})
+	r.start()
+	want("another agent has not looked", "")
+	r.look(on(8, 70*gib))
+	want("and has looked", "7.516192768e+10", rundir.Unowned{UUID: gpuUUID(0), GiB: 70})
+	r.begins("101", "200")
+	want("a job holds the device", "")
+	r.programs(0.5, on(8, 70*gib))
+	r.ends("101")
+	want("the job has left it", "7.516192768e+10", rundir.Unowned{UUID: gpuUUID(0), GiB: 70})
+	r.look(topology.Program{PID: 8})
+	want("its memory is not known", "")
+	group := filepath.Join(r.Proc, "9", "cgroup")
+	r.must(errors.Join(os.MkdirAll(filepath.Dir(group), 0o755), os.WriteFile(group, []byte("0::/kubepods/pod8fa92f3c-1111/c1\n"), 0o600)))
+	r.look(on(9, 70*gib))
+	want("a Pod's program", "0")
 }

@@ -184,6 +184,19 @@ func (r *records) held() map[string]bool {
 	return held
 }
 
+// claimed returns the devices of all jobs of this boot, also of those whose steps are not seen.
+func (r *records) claimed() map[string]bool {
+	claimed := make(map[string]bool)
+	for _, j := range r.jobs {
+		if r.ofBoot(&j.record) {
+			for _, uuid := range j.uuids() {
+				claimed[uuid] = true
+			}
+		}
+	}
+	return claimed
+}
+
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

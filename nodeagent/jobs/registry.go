@@ -89,6 +89,9 @@ type Registry struct {
 	orphans  sweep.Orphans
 	usage    deviceUsage
 	programs programs
+	// unowned is what Prologs were told of memory without a job, if they were told.
+	unowned  []rundir.Unowned
+	told     bool
 	uses     uses
 	state    stateFile
 	series   series

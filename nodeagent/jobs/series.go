@@ -85,7 +85,7 @@ type heldSeries struct {
 
 // Describe implements prometheus.Collector.
 func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesIMEX} {
+	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesUnowned, seriesIMEX} {
 		ch <- d.desc
 	}
 }
@@ -104,6 +104,9 @@ func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
 		seriesHeld.send(ch, d.held, d.labels[:]...)
 		seriesIdle.send(ch, d.idle, d.labels[:]...)
 		seriesStretch.send(ch, d.stretch, d.labels[:]...)
+		if d.unowned != nil {
+			seriesUnowned.send(ch, float64(*d.unowned), d.labels[:]...)
+		}
 	}
 	seriesGPUs.send(ch, float64(last.allocated), "allocated")
 	seriesGPUs.send(ch, float64(last.free), "idle")
@@ -143,5 +146,6 @@ var (
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds, by samples, in which at least one job held the device, since the agent began.", "UUID", "gpu", "GPU_I_ID")
 	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds, by samples, in which jobs held the device and it was idle for all of them, since the agent began.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
+	seriesUnowned = describe(gauge, "quoin_gpu_unowned_memory_bytes", "Memory of programs on a device that no job and no Pod holds, looked at once a minute.", "UUID", "gpu", "GPU_I_ID")
 	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )

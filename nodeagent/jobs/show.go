@@ -45,6 +45,9 @@ type deviceSeries struct {
 	account
 	// stretch is for how many seconds the device has been idle.
 	stretch float64
+	// unowned is the memory of programs without a job, nil if a job holds the device or if it is
+	// not known.
+	unowned *uint64
 }
 
 // snapshot is what a scrape shows of jobs and devices.
@@ -55,6 +58,8 @@ type snapshot struct {
 	allocated, free, lost   int
 	channelMajor, imexState string
 	imex                    bool
+	// unowned are the devices with much memory of programs without a job.
+	unowned []rundir.Unowned
 }
 
 // show brings the series up to what is known now.
@@ -63,7 +68,7 @@ func (r *Registry) show() {
 	s := &snapshot{}
 	alive, unproven := s.addJobs(&r.records, n)
 	r.series.agent.setRecords(alive, unproven, len(r.records.broken))
-	s.addDevices(&r.records, &r.usage, n)
+	s.addDevices(&r.records, &r.usage, &r.programs, n)
 	if n != nil && n.IMEX != nil {
 		s.imex, s.imexState = true, n.IMEX.DaemonState
 		if n.IMEX.ChannelMajor != nil {
@@ -71,6 +76,11 @@ func (r *Registry) show() {
 		}
 	}
 	r.series.held.last.Store(s)
+	if !r.told || !slices.Equal(s.unowned, r.unowned) {
+		err := r.config.RunDir.WriteUnowned(s.unowned)
+		r.log.note("memory without a job", err)
+		r.told, r.unowned = err == nil, s.unowned
+	}
 }
 
 // addJobs adds the series of the jobs of this boot. Two records of one job, of two
@@ -108,21 +118,28 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 }
 
 // addDevices adds the devices of the inventory, and held devices that the inventory lacks.
-func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
+func (s *snapshot) addDevices(r *records, u *deviceUsage, p *programs, n *topology.Node) {
 	var node string // as in the publisher's series
 	if n != nil {
 		node = n.Name
 	} else if r.inventory.of != nil {
 		node = r.inventory.of.Node
 	}
-	seen, held, stretches := make(map[[3]string]bool), r.held(), r.stretches()
+	seen, held, claimed, stretches := make(map[[3]string]bool), r.held(), r.claimed(), r.stretches()
 	add := func(d *rundir.Entry, known bool) {
 		labels := labelsOf(d)
 		if labels[0] == "" || seen[labels] {
 			return
 		}
 		seen[labels] = true
-		s.devices = append(s.devices, deviceSeries{labels, [3]string{productOf(n, d), cliqueOf(n, d), node}, u.accounts[d.UUID], stretches[d.UUID]})
+		out := deviceSeries{labels, [3]string{productOf(n, d), cliqueOf(n, d), node}, u.accounts[d.UUID], stretches[d.UUID], nil}
+		if !claimed[d.UUID] {
+			out.unowned = p.unowned(d.UUID)
+		}
+		s.devices = append(s.devices, out)
+		if m := out.unowned; m != nil && *m >= topology.MuchMemory {
+			s.unowned = append(s.unowned, rundir.Unowned{UUID: d.UUID, GiB: *m >> 30})
+		}
 		switch {
 		case held[d.UUID]:
 			s.allocated++

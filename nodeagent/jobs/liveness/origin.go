@@ -3,6 +3,7 @@ package liveness
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -37,3 +38,34 @@ func jobOfTitle(title string) string {
 	}
 	return job
 }
+
+// InOtherPod reports whether a process is in a Pod in which no slurmd runs. What is in slurmd's own
+// Pod belongs to Slurm, as what is in no Pod may.
+func InOtherPod(proc string, pid uint32) bool {
+	pod := podOf(filepath.Join(proc, strconv.FormatUint(uint64(pid), 10)))
+	if pod == "" {
+		return false
+	}
+	entries, _ := os.ReadDir(proc) // without proc there is no Pod either
+	for _, e := range entries {
+		dir := filepath.Join(proc, e.Name())
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // empty if it has ended, or is no process
+		if name, _ := parseStat(stat); (name == "slurmd" || name == "slurmd-wlm") && podOf(dir) == pod {
+			return false
+		}
+	}
+	return true
+}
+
+// podOf returns the UID of the Pod that a process is in, by the name that the kubelet gives the
+// Pod's control group. It is empty for a process in no Pod.
+func podOf(dir string) string {
+	groups, _ := os.ReadFile(filepath.Join(dir, "cgroup")) // empty if it has ended
+	if m := podGroup.FindSubmatch(groups); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
+
+// podGroup finds names such as /kubepods/burstable/pod8fa9-…/ and kubepods-pod8fa9_….slice.
+var podGroup = regexp.MustCompile(`[/-]pod([0-9a-f][0-9a-f_-]{7,})[/.]`)

@@ -47,3 +47,39 @@ func TestJobOf(t *testing.T) {
 		})
 	}
 }
+
+// TestInOtherPod tells the Pods of others from slurmd's, and from the host.
+func TestInOtherPod(t *testing.T) {
+	const mine, other = "8fa92f3c-1111-4222-8333-444455556666", "0123456789abcdef0123456789abcdef"
+	for _, tt := range []struct {
+		name            string
+		program, slurmd string // their control groups
+		want            bool
+	}{
+		{"no Pod", "0::/system.slice/nvidia-persistenced.service\n", "0::/system.slice/slurmd.service\n", false},
+		{"a Pod beside slurmd of the host", "0::/kubepods/burstable/pod" + other + "/c1\n", "0::/system.slice/slurmd.service\n", true},
+		{"slurmd's own", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + mine + ".slice/cri-1.scope\n", "0::/../kubepods-burstable-pod" + mine + ".slice/cri-2.scope/system.slice\n", false},
+		{"a Pod beside slurmd's", "0::/kubepods/pod" + other + "/c1\n", "0::/kubepods/pod" + mine + "/c1\n", true},
+		{"a Pod, and no slurmd", "0::/kubepods/pod" + other + "/c1\n", "", true},
+		{"a name that is no Pod's", "0::/user.slice/podman-17.scope\n", "", false},
+		{"it has ended", "", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			proc := t.TempDir()
+			for pid, group := range map[string]string{"12": tt.program, "8": tt.slurmd} {
+				if group == "" {
+					continue
+				}
+				dir := filepath.Join(proc, pid)
+				name := map[string]string{"12": "python3", "8": "slurmd"}[pid]
+				if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "cgroup"), []byte(group), 0o600),
+					os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%s (%s) S 1 1 1", pid, name), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := InOtherPod(proc, 12); got != tt.want {
+				t.Errorf("%t, want %t", got, tt.want)
+			}
+		})
+	}
+}
