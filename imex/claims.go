@@ -93,10 +93,15 @@ func checkClaim(v *view, n *node) finding {
 	switch {
 	case len(n.claims) > 0 && n.claims[0].rank() == claimIdle:
 		return finding{reason: ReasonNotClaimed, message: n.claims[0].text(), remedy: "wait for its pod; if none is to come, delete the claim"}
-	case len(n.claims) > 0 || v.ClaimsUnread:
+	case len(n.claims) > 0:
 		return finding{}
 	case v.Join == JoinSlurmd && n.NoWorker && n.DomainLabel == "":
 		return finding{reason: ReasonNotWanted, message: "the node has no worker pod, so nothing claims its channel"}
+	case v.ClaimsUnread && n.DomainLabel == "":
+		return finding{reason: ReasonNotClaimed, message: "the node has no label " + DomainLabel + ", which starts its daemon: no pod there holds a channel that the driver has prepared",
+			remedy: "wait; if that takes long, run quoin imex check, which reads claims and pods and says which one is missing or waits"}
+	case v.ClaimsUnread:
+		return finding{}
 	}
 	message := "nothing on the node claims its channel"
 	if n.Worker && v.Join == JoinSlurmd {

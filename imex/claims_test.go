@@ -104,7 +104,12 @@ func TestJudgeClaims(t *testing.T) {
 		{name: "the label is missing, and claims are not to be read", spoil: func(s *Observation) {
 			s.Claims, s.ClaimsUnread = nil, true
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotRegistered), says: []string{"prepared no claim", "which pod on the node claims"}},
+		}, want: n1(ReasonNotClaimed), says: []string{"resource.nvidia.com/computeDomain", "run quoin imex check"}},
+		{name: "a node without a worker pod, and claims are not to be read", spoil: func(s *Observation) {
+			slurmd(s)
+			s.Claims, s.ClaimsUnread = nil, true
+			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+		}, want: map[string]words{"n1": verdict(ReasonNotWanted)}},
 		{name: "the label is of another domain", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = otherUID })
 		}, want: map[string]words{"n1": verdict(ReasonWrongClaim)}, others: verdict(ReasonConflict), says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},

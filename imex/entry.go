@@ -28,7 +28,8 @@ func checkClique(v *view, n *node) finding {
 	if most == 0 {
 		most, limit = defaultMaxNodes, "the driver's default limit is "
 	}
-	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && (many > most || len(n.own.entries) >= most) {
+	known := v.Domain.MaxNodes > 0 || len(n.own.entries) <= most // more entries show another limit
+	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && known && (many > most || len(n.own.entries) >= most) {
 		return finding{reason: ReasonNotRegistered, message: "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry, and " + limit + strconv.Itoa(most),
 			remedy: "let at most " + strconv.Itoa(most) + " nodes of the clique join, or make the fabric's partitions smaller"}
 	}

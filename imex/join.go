@@ -2,7 +2,6 @@ package imex
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -27,13 +26,10 @@ const (
 	HostServices                // it runs no daemons: the machines' own nvidia-imex.service serves
 )
 
-// Choose returns how nodes join, and why if the configuration leaves that open. Who holds
-// channels stays, so that one pod that claims by mistake changes nothing. workers names the
-// domains whose channels worker pods of Slurm claim, with or without claims yet.
-func (c *Config) Choose(serves Service, claims []Claim, workers ...string) (join, why string) {
-	by := func(owner string, held bool) bool {
-		return slices.ContainsFunc(claims, func(claim Claim) bool { return claim.Owner == owner && (!held || len(claim.Pods) > 0) })
-	}
+// Choose returns how nodes join, and why if the configuration leaves that open. If pods of the holder have
+// channels (held), the holder stays, so that one pod that claims by mistake changes nothing. workers names the
+// domains whose channels worker pods of Slurm claim.
+func (c *Config) Choose(serves Service, held bool, workers ...string) (join, why string) {
 	switch {
 	case c.Join != JoinAuto:
 		return c.Join, ""
@@ -41,14 +37,12 @@ func (c *Config) Choose(serves Service, claims []Claim, workers ...string) (join
 		return JoinHost, "NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing"
 	case serves == HostServices:
 		return JoinHost, "NVIDIA's DRA driver starts no IMEX daemons, because the machines' own nvidia-imex.service serves"
-	case by(OwnerHolder, true):
+	case held:
 		return JoinHolder, "the pods of the DaemonSet quoin-imex hold channels"
 	case len(workers) > 0:
 		return JoinSlurmd, "worker pods of Slurm claim channels of ComputeDomain " + strings.Join(workers, " and of ComputeDomain ")
-	case by(OwnerSlurmd, false):
-		return JoinSlurmd, "worker pods of Slurm claim channels"
 	case c.Namespace != DefaultNamespace:
-		return JoinSlurmd, "nothing claims a channel yet, and imex.namespace is not " + DefaultNamespace
+		return JoinSlurmd, "no pod of the DaemonSet quoin-imex holds a channel, and imex.namespace is not " + DefaultNamespace
 	}
 	return JoinHolder, "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel"
 }
@@ -78,7 +72,7 @@ func (h *Hosts) domain() (d Domain) {
 // Snapshot returns all but the nodes.
 func (h *Hosts) Snapshot() (*Observation, error) {
 	o := &Observation{HostChannels: h.config.HostChannels}
-	o.Join, o.Why = h.config.Choose(NoService, nil)
+	o.Join, o.Why = h.config.Choose(NoService, false)
 	o.Domain = h.domain()
 	return o, nil
 }

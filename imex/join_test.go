@@ -7,42 +7,30 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	holder := Claim{Owner: OwnerHolder, Pods: []string{"quoin-node/quoin-imex-1"}}
-	waiting := Claim{Owner: OwnerHolder, Waiting: "quoin-node/quoin-imex-1"}
-	worker := Claim{Owner: OwnerSlurmd, Pods: []string{"slurm/w-0"}}
-	workerWaits := Claim{Owner: OwnerSlurmd, Waiting: "slurm/w-0"}
-	other := Claim{Owner: OwnerOther, Pods: []string{"team/train-0"}}
 	for _, tt := range []struct {
-		name   string
-		config Config
-		serves Service
-		claims []Claim
-		want   string
-		// workers are domains of worker pods.
-		workers []string
+		name    string
+		config  Config
+		serves  Service
+		held    bool     // pods of the holder hold channels
+		workers []string // domains of worker pods
+		want    string
 	}{
-		{"no driver", Config{}, NoService, nil, JoinHost, nil},
-		{"the driver leaves it to the hosts", Config{}, HostServices, []Claim{worker}, JoinHost, nil},
-		{"nothing claims", Config{}, OwnDaemons, nil, JoinHolder, nil},
-		{"somebody else claims", Config{}, OwnDaemons, []Claim{other}, JoinHolder, nil},
-		{"worker pods claim", Config{}, OwnDaemons, []Claim{worker, other}, JoinSlurmd, nil},
-		{"worker pods wait for a channel", Config{}, OwnDaemons, []Claim{workerWaits}, JoinSlurmd, nil},
-		{"worker pods hold, and a holder waits by mistake", Config{}, OwnDaemons, []Claim{waiting, worker}, JoinSlurmd, nil},
-		{"a holder holds, and a worker pod waits by mistake", Config{}, OwnDaemons, []Claim{workerWaits, holder}, JoinHolder, nil},
-		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, nil, JoinSlurmd, nil},
-		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, []Claim{holder}, JoinHolder, nil},
-		{"worker pods of a domain, and a holder waits", Config{}, OwnDaemons, []Claim{waiting}, JoinSlurmd, []string{"slurm/a"}},
-		{"worker pods of a domain, and a holder holds", Config{}, OwnDaemons, []Claim{holder}, JoinHolder, []string{"slurm/a"}},
-		{"worker pods of a domain that no daemon serves", Config{}, HostServices, nil, JoinHost, []string{"slurm/a"}},
-		{"set", Config{Join: JoinHolder}, NoService, []Claim{worker}, JoinHolder, nil},
-		{"set to none", Config{Join: JoinNone}, OwnDaemons, []Claim{worker}, JoinNone, nil},
+		{"no driver", Config{}, NoService, false, nil, JoinHost},
+		{"the driver leaves it to the hosts", Config{}, HostServices, true, []string{"slurm/a"}, JoinHost},
+		{"nothing claims", Config{}, OwnDaemons, false, nil, JoinHolder},
+		{"worker pods claim", Config{}, OwnDaemons, false, []string{"slurm/a"}, JoinSlurmd},
+		{"a holder holds, and a worker pod claims by mistake", Config{}, OwnDaemons, true, []string{"slurm/a"}, JoinHolder},
+		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, false, nil, JoinSlurmd},
+		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, true, nil, JoinHolder},
+		{"set", Config{Join: JoinHolder}, NoService, false, []string{"slurm/a"}, JoinHolder},
+		{"set to none", Config{Join: JoinNone}, OwnDaemons, true, nil, JoinNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config, err := tt.config.Complete()
 			if err != nil {
 				t.Fatal(err)
 			}
-			join, why := config.Choose(tt.serves, tt.claims, tt.workers...)
+			join, why := config.Choose(tt.serves, tt.held, tt.workers...)
 			if join != tt.want || (why == "") != (config.Join != JoinAuto) {
 				t.Errorf("%s (%s), want %s", join, why, tt.want)
 			}
@@ -64,6 +52,12 @@ func TestJudgeHost(t *testing.T) {
 		}
 	}
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
+	lists := func(most, listed int, state string) func(*Observation) {
+		return func(s *Observation) {
+			host(func(l *topology.IMEX) { l.DaemonState = state })(s)
+			s.node("n1", func(n *Node) { n.MaxNodes, n.Listed = most, listed })
+		}
+	}
 	runJudgeCases(t, []judgeCase{
 		{name: "all ready", spoil: host(func(*topology.IMEX) {}), says: []string{"nvidia-imex.service says READY"}},
 		{name: "not running", spoil: host(func(l *topology.IMEX) { l.HostService, l.DaemonState = false, "" }), want: n1(ReasonNotReady), says: []string{"systemctl enable --now"}, not: "disable"},
@@ -73,8 +67,15 @@ func TestJudgeHost(t *testing.T) {
 			l.DomainState, l.Peers = "DEGRADED", []topology.IMEXPeer{{Address: "10.0.0.2", Name: "n2", State: topology.PeerDead}, {Address: "10.0.0.3", State: topology.PeerDead},
 				{Address: "n4", Name: "n4", State: topology.PeerUnknown}, {Address: "10.0.0.5", Name: "n5", State: topology.PeerConnected}}
 		}), want: but(), says: []string{"DEGRADED: it has no connection to n2 (10.0.0.2), 10.0.0.3, and perhaps none to n4"}, not: "n5"},
-		{name: "a domain that is degraded, and lacks no connection", spoil: host(func(l *topology.IMEX) { l.DomainState = "DEGRADED" }), want: but(),
-			says: []string{"DEGRADED, although this node is connected to each of its nodes", "nothing for jobs"}},
+		{name: "a domain that is degraded, and lacks no connection", spoil: host(func(l *topology.IMEX) { l.DomainState = "DEGRADED" }), want: n1(ReasonReady),
+			says: []string{"DEGRADED, although this node is connected to each of its nodes"}},
+		{name: "a domain that is up, and lacks a connection", spoil: host(func(l *topology.IMEX) {
+			l.Peers = []topology.IMEXPeer{{Address: "10.0.0.2", State: topology.PeerDead}}
+		}), want: but(), says: []string{"UP: it has no connection to 10.0.0.2"}},
+		{name: "a list with the nodes of two racks", spoil: lists(18, 36, DaemonReady), want: but(), says: []string{"READY, but nodes_config.cfg has 36 nodes, and NVLink joins at most 18 such nodes", "quoin imex nodes-config"}},
+		{name: "a list with the nodes of two racks, and the service waits for them", spoil: lists(18, 36, "WAITING_FOR_PEERS"), want: n1(ReasonNotReady), says: []string{"WAITING_FOR_PEERS, and nodes_config.cfg has 36 nodes", "quoin imex nodes-config"}},
+		{name: "a list with the nodes of one rack", spoil: lists(18, 18, DaemonReady), want: n1(ReasonReady)},
+		{name: "a product of which nothing is known", spoil: lists(0, 36, DaemonReady), want: n1(ReasonReady)},
 		{name: "no channels in the driver", spoil: host(func(l *topology.IMEX) { l.ChannelMajor = nil }), want: n1(ReasonFabricNotReady)},
 		{name: "no report", spoil: func(s *Observation) {
 			host(func(*topology.IMEX) {})(s)

@@ -25,7 +25,7 @@ func checkNeed(v *view, n *node) finding {
 	case v.Join == JoinHost && (n.Local == nil || !n.Local.HostService) && v.Domain.Problem.Reason == ReasonNoDriver:
 		return checkDomain(v, n)
 	case v.Join == JoinNone:
-		return finding{reason: ReasonNotWanted, message: "imex.join is none: nodes join no domain"}
+		return finding{reason: ReasonNotWanted, message: cmp.Or(v.Why, "imex.join is none") + ": nodes join no domain"}
 	case n.Fabric == FabricUnknown && n.Clique == "" && namesNoClique(n.CliqueLabel):
 		return finding{reason: ReasonNoMultiNodeNVLink, message: "label " + topology.CliqueLabel + " is " + n.CliqueLabel + ", which names no clique: jobs need no IMEX here"}
 	}
@@ -111,14 +111,10 @@ func checkMachine(v *view, n *node) finding {
 
 // checkLabel is about a node whose claim the driver has not prepared.
 func checkLabel(_ *view, n *node) finding {
-	if n.DomainLabel != "" {
+	if n.DomainLabel != "" || len(n.claims) == 0 {
 		return finding{}
 	}
-	message := "the node has no label " + DomainLabel + ", which starts its daemon: the driver has prepared no claim"
-	remedy := "wait; if that takes long, find out which pod on the node claims a channel, and " + pluginLog
-	if len(n.claims) > 0 {
-		message += ", although " + n.claims[0].text()
-		remedy = "wait; if that takes long, " + pluginLog + "; if another claim has ended there, which removes the label, delete pod " + n.claims[0].pods()
-	}
-	return finding{reason: ReasonNotRegistered, message: message, remedy: remedy}
+	return finding{reason: ReasonNotRegistered,
+		message: "the node has no label " + DomainLabel + ", which starts its daemon: the driver has prepared no claim, although " + n.claims[0].text(),
+		remedy:  "wait; if that takes long, " + pluginLog + "; if another claim has ended there, which removes the label, delete pod " + n.claims[0].pods()}
 }

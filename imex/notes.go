@@ -29,13 +29,15 @@ func notes(n *node) []finding {
 		add("Kubernetes hears nothing from the node, and its entry may be out of date",
 			"check that the machine has power and its kubelet runs: without its daemon, jobs across nodes that use this node fail")
 	}
-	if l := n.Local; l != nil && l.DomainState != "" && l.DomainState != "UP" {
-		// A daemon whose command port nobody reaches makes the domain DEGRADED too.
-		seen, remedy := ", although this node is connected to each of its nodes", "nothing for jobs; the daemons tell each other their states at IMEX_CMD_PORT: nvidia-imex-ctl -N on the node shows which do not"
-		if len(l.Peers) > 0 {
-			seen, remedy = ": it has "+PeersText(l.Peers), "run nvidia-imex-ctl -N on the node"
-		}
-		add("the local daemon says that the domain is "+l.DomainState+seen, remedy)
+	if n.listsTooMany() {
+		add(n.tooMany(), remedyTooMany)
+	}
+	switch l := n.Local; {
+	case l == nil:
+	case len(l.Peers) > 0:
+		add("the local daemon says that the domain is "+l.DomainState+": it has "+PeersText(l.Peers), "run nvidia-imex-ctl -N on the node; then look at nvidia-imex.service of those nodes")
+	case l.DomainState != "" && l.DomainState != "UP": // so is a domain in which nobody reaches the command port of a daemon
+		add("the local daemon says that the domain is "+l.DomainState+", although this node is connected to each of its nodes (nvidia-imex-ctl -N shows which daemons do not answer at IMEX_CMD_PORT)", "")
 	}
 	// Releases of the driver keep a stale entry as long as the node has a daemon. While a node
 	// has two entries, the API server refuses the domain's whole status.

@@ -29,8 +29,8 @@ type Observation struct {
 	Members map[string]Member
 	// Claims are the channel claims of all domains.
 	Claims []Claim
-	// ClaimsUnread says that the observer may not read claims, so that their absence
-	// means nothing.
+	// ClaimsUnread says that the observer reads no claims, so that their absence means
+	// nothing. Only quoin imex check reads them.
 	ClaimsUnread bool
 	// Workers are the nodes that have worker pods of Slurm or are to get them, with or
 	// without claims; nil if unknown. Judge reads Worker and NoWorker of the Nodes.
@@ -82,6 +82,9 @@ type Node struct {
 	Lost bool
 	// Local is what the node's report says about IMEX, nil without a report.
 	Local *topology.IMEX
+	// Listed is how many nodes the node's own nodes_config.cfg has, and MaxNodes how many nodes like this one
+	// NVLink joins at most. Each is 0 if that is not known.
+	Listed, MaxNodes int
 	// Worker says that the node has a worker pod of Slurm, NoWorker that it has none.
 	// Both are false if that is not known.
 	Worker, NoWorker bool
@@ -94,7 +97,10 @@ func NodeOf(name string, r *topology.Node, fabric *topology.FabricVerdict) Node 
 		return n
 	}
 	n.Why = *fabric.Finding
-	n.GPUs, n.Local = len(r.GPUs) > 0, r.IMEX
+	n.GPUs, n.Local, n.MaxNodes = len(r.GPUs) > 0, r.IMEX, fabric.MaxNodes
+	if r.IMEXNodes != nil {
+		n.Listed = *r.IMEXNodes
+	}
 	if slices.ContainsFunc(r.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonFactsStale }) {
 		n.Local = nil // nobody knows how the daemon is now
 	}

@@ -101,9 +101,6 @@ func agentAlerts() []alertCase {
 	problems := func(reason, values string) []series {
 		return []series{agent("quoin_agent_problems", `reason="`+reason+`"`, values)}
 	}
-	port := func(adapter, values string) []series {
-		return []series{agent("quoin_agent_adapter_port_up", `adapter="`+adapter+`", port="1"`, values)}
-	}
 	return []alertCase{
 		{"QuoinMappingStale", released("orphan", "0+1x200"), 6, fromAgent("reason", "orphan"), 6, [][]series{released("orphan", "0x200"), released("boot", "0+1x200"), released("ended", "0x30 1x30 2x30 3x30")}},
 		{"QuoinRecordsUnproven", state("job_records", "unproven", "2x200"), 60, fromAgent("state", "unproven"), 2, [][]series{state("job_records", "alive", "2x200"), state("job_records", "unproven", "0x200")}},
@@ -123,8 +120,6 @@ func agentAlerts() []alertCase {
 		{"QuoinGPULost", []series{agent("quoin_gpus", `state="lost"`, "2x200")}, 15, fromAgent(), 2, [][]series{
 			{agent("quoin_gpus", `state="lost"`, "0x200"), agent("quoin_gpus", `state="idle"`, "8x200")}, {agent("quoin_gpus", `state="lost"`, "1x10 0x200")}, problems("GPUUnreadable", always)}},
 		{"QuoinGPULost", append(append(problems("GPUMissing", "3x200"), problems("GPULost", "2x200")...), agent("quoin_gpus", `state="lost"`, "0x200")), 15, fromAgent(), 3, [][]series{problems("GPUMissing", "0x200")}},
-		{"QuoinAdapterPortDown", append(port("mlx5_0", "1x5 0x200"), append(port("mlx5_1", "1x5 0x200"), append(port("mlx5_2", "0x200"), port("mlx5_3", always)...)...)...), 16, fromAgent(), 2, [][]series{
-			port("mlx5_0", always), port("mlx5_0", "0x200"), port("mlx5_0", "1x5 0x5 1x200"), port("mlx5_0", "1x5 stale")}},
 		{"QuoinXid", append(problems("XidCritical", "2x200"), problems("RecoveryNeeded", "1x200")...), 0, fromAgent(), 3, [][]series{
 			problems("GPUUnreadable", "2x200"), problems("XidLook", "2x200"), problems("RecoveryAdvised", "2x200")}},
 		{"QuoinXidLook", append(problems("XidLook", "2x200"), problems("RecoveryAdvised", "1x200")...), 5, fromAgent(), 3, [][]series{

@@ -49,6 +49,7 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	// A domain is asked where its nodes' addresses are in a file that the agent sees.
 	const domain = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/" + "0b6a/"
 	g.put(domain+"nodes.cfg", "10.0.0.1\n", 0o600)
+	g.put("proc/1/net/fib_trie", "Local:\n           |-- 10.0.0.1\n              /32 host LOCAL\n", 0o600)
 	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
 	g.says("READY", "UP")
 	address := loopback.Address(9835)
@@ -91,8 +92,8 @@ func (g *gpuMachine) says(daemon, domain string) {
 	g.t.Helper()
 	nodes := `{}`
 	if domain != "UP" {
-		nodes = `{"0": {"status": "READY", "host": "10.0.0.1", "hostName": "n1", "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED"}, "1": {"host": "10.0.0.2", "status": "INVALID"}}}, ` +
-			`"1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "hostName": "N/A", "connections": {}}}`
+		nodes = `{"0": {"status": "READY", "host": "10.0.0.1", "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED"}, "1": {"host": "10.0.0.2", "status": "INVALID"}}}, ` +
+			`"1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "connections": {}}}`
 	}
 	g.answers(fmt.Sprintf("case \"$*\" in\n*-N*) echo '{\"nodes\": %s, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", nodes, domain, daemon))
 }

@@ -29,7 +29,7 @@ func (f *failures) domainIs(wave, reason string, words ...string) {
 		own := *f.membership
 		own.t = t
 		own.domainSays("quoin-node", reason, words...)
-		f.gateIs(t, said{node: "service", gate: "NotRegistered"})
+		f.gateIs(t, said{node: "service", gate: "NotClaimed"})
 		own.until("plain", "False NoMultiNodeNVLink")
 		for _, node := range []string{"well", "twin1", "service"} {
 			if is, _ := own.condition(node); strings.Contains(is, "Domain") {
@@ -65,7 +65,7 @@ func (f *failures) nineteenth() (last string) {
 func (f *failures) joined() {
 	last := f.nineteenth()
 	f.expect("joined",
-		said{failure: "no devices", node: "late", condition: "True NotClaimed", words: []string{"waits for the node's channel", "channel-0 in a ResourceSlice"}},
+		said{failure: "no devices", node: "late", condition: "True NotClaimed", words: []string{"run quoin imex check"}, checked: []string{"waits for the node's channel", "channel-0 in a ResourceSlice"}},
 		said{failure: "nineteenth node", node: last, condition: "True NotRegistered", words: []string{"19 nodes, 18 of them with an entry"}},
 		said{failure: "no multi-node NVLink", node: "plain", condition: "False NoMultiNodeNVLink"},
 		said{failure: "no label", node: "unlabelled", condition: "False Ready"},
@@ -103,12 +103,12 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "False Ready", noted: true, words: []string{"of the worker pod quoin-node/worker waits", "of the quoin-imex pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
-		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet quoin-imex has no pod"}},
-		said{failure: "label taken", node: "taken", condition: "True NotRegistered", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
-		said{failure: "channel taken", node: "guest", condition: "False Ready", noted: true, words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
-		said{failure: "claim in another namespace", node: "foreign", condition: "True WrongClaim", words: []string{"claim default/foreign of pod default/foreign"}},
-		said{failure: "another domain", node: "other", condition: "True WrongClaim", words: []string{"pod default/others-pod"}},
+		said{failure: "second claim", node: "second", condition: "False Ready", noted: true, checked: []string{"of the worker pod quoin-node/worker waits", "of the quoin-imex pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", checked: []string{"find out why the DaemonSet quoin-imex has no pod"}},
+		said{failure: "label taken", node: "taken", condition: "True NotClaimed", check: "NotRegistered", checked: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
+		said{failure: "channel taken", node: "guest", condition: "False Ready", noted: true, checked: []string{"pod quoin-node/guests-pod holds the node's channel"}},
+		said{failure: "claim in another namespace", node: "foreign", condition: "True NotClaimed", check: "WrongClaim", checked: []string{"claim default/foreign of pod default/foreign"}},
+		said{failure: "another domain", node: "other", condition: "True WrongClaim", words: []string{"label resource.nvidia.com/computeDomain names "}, checked: []string{"pod default/others-pod"}},
 		said{failure: "two domains", node: "beside", condition: "True Conflict", words: []string{"other; CUDA fails in a clique of two domains"}},
 		said{failure: "lost entry", node: "lost", condition: "True NotRegistered"},
 		said{failure: "one index", node: "twin1", condition: "True Conflict", words: []string{"; node twin2 "}},
@@ -224,9 +224,9 @@ func (f *failures) deleted() {
 	f.must(domains.Delete(f.t.Context(), "quoin", metav1.DeleteOptions{}))
 	f.domainIs("deleting", "DomainDeleting", "start no job across nodes; end the pods that claim its channels")
 	await.Until(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
-	uid := string(f.domain().UID)
+	uid := string(f.domain().UID) // which the claims go on to name
 	f.must(f.cluster.Objects().Patch(f.t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":null}}`))
-	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that domain was deleted, end all pods that hold its channels")
+	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain, or of one that was deleted", "if that domain was deleted, end all pods that hold its channels")
 
 	_, err = f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)
@@ -234,8 +234,9 @@ func (f *failures) deleted() {
 		own := *f.membership
 		own.t = t
 		for _, node := range []string{"well", "twin1", "service"} {
-			own.until(node, "True WrongClaim", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
+			own.until(node, "True NotClaimed", "run quoin imex check")
 		}
+		own.check(1, "well: WrongClaim: ", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
 	})
 	f.must(f.cluster.Client().CoreV1().Pods("quoin-node").DeleteCollection(f.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=imex"}))
 	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True NotRegistered"}, f.still("no multi-node NVLink"))

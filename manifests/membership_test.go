@@ -225,20 +225,27 @@ func (m *membership) check(want int, words ...string) {
 	m.checkOn(m.objects(""), want, words...)
 }
 
-// checkOn runs quoin imex check on what kubectl has printed.
-func (m *membership) checkOn(objects string, want int, words ...string) {
+// imexCheck runs quoin imex check on what kubectl has printed.
+func (m *membership) imexCheck(objects string) (out string, code int) {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), m.quoin, "imex", "check", "--objects", "-")
 	cmd.Stdin = strings.NewReader(objects)
-	out, err := cmd.CombinedOutput()
+	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		m.t.Fatal(err)
 	}
-	if code := cmd.ProcessState.ExitCode(); code != want {
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// checkOn holds what quoin imex check says of what kubectl has printed.
+func (m *membership) checkOn(objects string, want int, words ...string) {
+	m.t.Helper()
+	out, code := m.imexCheck(objects)
+	if code != want {
 		m.t.Errorf("quoin imex check ended with %d, want %d:\n%s", code, want, out)
 	}
 	for _, w := range words {
-		if !strings.Contains(string(out), w) {
+		if !strings.Contains(out, w) {
 			m.t.Errorf("quoin imex check does not say %q:\n%s", w, out)
 		}
 	}
@@ -253,9 +260,13 @@ func (m *membership) conflict(node string) {
 	if err := m.cluster.Objects().Patch(m.t.Context(), "pods", "quoin-node", "worker", `{"metadata":{"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}}}`); err != nil {
 		m.t.Fatal(err)
 	}
-	m.until(node, "False Ready", "quoin-node/worker", "quoin-imex-")
+	await.Until(m.t, "quoin imex check sees the worker pod", func() bool {
+		out, _ := m.imexCheck(m.objects(""))
+		return strings.Contains(out, "quoin-node/worker")
+	})
+	m.until(node, "False Ready")
 	m.until("r02n06", "False Ready")
-	m.check(0, node+": Ready: ", "same: all "+members+" nodes that need it are members of the IMEX domain")
+	m.check(0, node+": Ready: ", "quoin-imex-", "same: all "+members+" nodes that need it are members of the IMEX domain")
 	worker, err := m.cluster.Client().CoreV1().Pods("quoin-node").Get(m.t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
 		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)

@@ -102,7 +102,6 @@ func TestRules(t *testing.T) {
 
 // unwatched are the series that are in no rule and in no panel, with the reason.
 var unwatched = map[string]string{
-	"quoin_agent_adapter_port_rate_bytes_per_second": "no rate is right for all adapters; a slow one is a problem of its node, which QuoinNodeProblem watches",
 	"quoin_agent_dcgm_reads_total":                   "QuoinNodeProblem watches DCGMIDUnknown, which is what a failed reading leads to",
 	"quoin_agent_file_errors_total":                  "what a file lacks is watched where it is read: quoin_hook_errors_total, and stale in quoin_hook_gate_total",
 	"quoin_agent_imex_peers":                         "a peer may be down on purpose; the gate counts it for the jobs that need it",

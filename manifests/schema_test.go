@@ -176,7 +176,7 @@ func TestSchemaTakesReports(t *testing.T) {
 }
 
 // everything is a report that has every field.
-const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b","fabricMode":1,"imexPeers":true,
+const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b","fabricMode":1,"imexNodes":18,
 "domain":"8a61c302-0000-4000-8000-000000000001.1","domainChanged":true,"earlierClique":"8a61c302-0000-4000-8000-000000000001.5","driverVersion":"580","nvmlVersion":"13","cudaVersion":"13.0",
 "gpus":[{"index":0,"uuid":"GPU-1","minor":0,"pciBusID":"00000000:07:00.0","product":"NVIDIA GB200","memoryMiB":189471,"numaNode":0,"cpuAffinity":"0-3",
 "xids":[79],"recovery":"resetGPU",

@@ -3,11 +3,7 @@ package nodeagent
 import (
 	"context"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/adapters"
@@ -69,13 +65,13 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 	}
 }
 
-// takeAdapters takes a reading into the report and the series. It returns what is wrong with
+// takeAdapters takes a reading into the report. It returns what is wrong with
 // the reading, or "".
 func (a *Agent) takeAdapters(got adapterAnswer) string {
 	if got.err != nil {
 		return a.missAdapters(got.err.Error())
 	}
-	a.metrics.links.set(linksOf(a.learnAdapters(got.reading), got.reading))
+	a.learnAdapters(got.reading)
 	if got.reading.LLDP != nil {
 		return got.reading.LLDP.Error()
 	}
@@ -84,7 +80,6 @@ func (a *Agent) takeAdapters(got adapterAnswer) string {
 
 // missAdapters notes why nothing is known of the adapters now, and returns it.
 func (a *Agent) missAdapters(why string) string {
-	a.metrics.links.set(nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.facts.adapters.miss(why)
@@ -92,13 +87,12 @@ func (a *Agent) missAdapters(why string) string {
 	return why
 }
 
-// learnAdapters takes a reading of the adapters, and returns those of this boot.
-func (r *reporter) learnAdapters(reading *adapters.Reading) []topology.Adapter {
+// learnAdapters takes a reading of the adapters.
+func (r *reporter) learnAdapters(reading *adapters.Reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.facts.adapters.take(reading)
 	r.compose()
-	return r.facts.adapters.known
 }
 
 // adapterFacts are what is known of the network adapters in this boot.
@@ -149,62 +143,5 @@ func (f *adapterFacts) report(n *topology.Node) {
 	if f.read || len(f.known) > 0 { // else the probe says what is known
 		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
 		n.Problems = append(n.Problems, adapters.Problems(n, f.unread, f.more)...)
-	}
-}
-
-// linksOf returns the states of the known ports. A port of an adapter that is gone has no link. A port
-// whose state could not be read is not among them.
-func linksOf(known []topology.Adapter, reading *adapters.Reading) (links []adapters.Link) {
-	for i := range known {
-		gone := !slices.ContainsFunc(reading.Adapters, func(a topology.Adapter) bool { return a.PCIBusID == known[i].PCIBusID })
-		for _, p := range known[i].Ports {
-			at := slices.IndexFunc(reading.Links, func(l adapters.Link) bool { return l.Adapter == known[i].Name && l.Port == p.Port })
-			if gone {
-				links = append(links, adapters.Link{Adapter: known[i].Name, Port: p.Port})
-			} else if at >= 0 {
-				links = append(links, reading.Links[at])
-			}
-		}
-	}
-	return links
-}
-
-// linkSeries are the series of the ports' states. Without states there are none.
-type linkSeries struct {
-	up, rate *prometheus.Desc
-	mu       sync.Mutex
-	links    []adapters.Link
-}
-
-func newLinkSeries() *linkSeries {
-	labels := []string{"adapter", "port"}
-	return &linkSeries{
-		up:   prometheus.NewDesc("quoin_agent_adapter_port_up", "1 while the link of an adapter's port is active, 0 while it is not or the adapter is gone. Absent while not known.", labels, nil),
-		rate: prometheus.NewDesc("quoin_agent_adapter_port_rate_bytes_per_second", "Rate of the active link of an adapter's port.", labels, nil),
-	}
-}
-
-func (s *linkSeries) set(links []adapters.Link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.links = links
-}
-
-// Describe implements prometheus.Collector.
-func (s *linkSeries) Describe(c chan<- *prometheus.Desc) { c <- s.up; c <- s.rate }
-
-// Collect implements prometheus.Collector.
-func (s *linkSeries) Collect(c chan<- prometheus.Metric) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.links {
-		port, up := strconv.Itoa(l.Port), 0.0
-		if l.Active {
-			up = 1
-		}
-		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, l.Adapter, port)
-		if l.RateGbps > 0 {
-			c <- prometheus.MustNewConstMetric(s.rate, prometheus.GaugeValue, float64(l.RateGbps)*1e9/8, l.Adapter, port)
-		}
 	}
 }

@@ -2,9 +2,7 @@ package nodeagent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/testdata/rig/sysfs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/adapters"
@@ -29,15 +26,14 @@ type machineOf struct {
 	tree  sysfs.Tree
 	agent *Agent
 	store *memory
-	reg   *prometheus.Registry
 	said  string
 }
 
 // adapterMachine returns a machine. Its agent starts with what store has.
 func adapterMachine(t *testing.T, tree sysfs.Tree, lldp string, store *memory) *machineOf {
 	t.Helper()
-	m := &machineOf{t: t, tree: tree, store: store, reg: prometheus.NewRegistry()}
-	m.agent = New(Config{Node: "n1", Adapters: adapters.New(string(tree), lldp)}, store, nil, NewMetrics(m.reg), discard())
+	m := &machineOf{t: t, tree: tree, store: store}
+	m.agent = New(Config{Node: "n1", Adapters: adapters.New(string(tree), lldp)}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
 	return m
 }
 
@@ -65,18 +61,6 @@ func (m *machineOf) stored() *topology.Node {
 		m.t.Fatal(err)
 	}
 	return n
-}
-
-// links returns the series of the ports.
-func (m *machineOf) links() (out []string) {
-	m.t.Helper()
-	for name, value := range series.Values(m.t, m.reg) {
-		if rest, ok := strings.CutPrefix(name, "quoin_agent_adapter_port_"); ok {
-			out = append(out, fmt.Sprintf("%s %g", rest, value))
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // TestFlappingPort lets ports flap and fail, an adapter go and come back, and LLDP fall
@@ -124,53 +108,14 @@ func TestFlappingPort(t *testing.T) {
 			m.report("b") // NVML says the same again
 		}
 		m.read()
-		if i == 0 && !slices.Contains(m.links(), `up{adapter="mlx5_0",port="1"} 0`) {
-			t.Errorf("the link is down, and the series are %q", m.links())
-		}
 		if m.store.puts != 1 {
 			t.Fatalf("%d writes after change %d (-want +got)\n%s", m.store.puts, i%len(changes), cmp.Diff(want, m.stored()))
 		}
 	}
 }
 
-// TestAdapterSeries shows the states of ports, which no report has.
-func TestAdapterSeries(t *testing.T) {
-	s := sysfs.GB200()
-	s.Adapters = s.Adapters[3:5]
-	a := &s.Adapters[0]
-	tree := sysfs.Make(t, s)
-	m := adapterMachine(t, tree, "", &memory{})
-	m.report("b")
-	const port3, port4 = `{adapter="mlx5_3",port="1"}`, `{adapter="mlx5_4",port="1"}`
-	const rate4, up4 = "rate_bytes_per_second" + port4 + " 2.5e+10", "up" + port4 + " 1"
-	for _, step := range []struct {
-		name   string
-		change func()
-		want   []string
-	}{
-		{"up", func() {}, []string{"rate_bytes_per_second" + port3 + " 5e+10", rate4, "up" + port3 + " 1", up4}},
-		{"slow", func() { tree.Set(t, a, 1, "100 ACTIVE") }, []string{"rate_bytes_per_second" + port3 + " 1.25e+10", rate4, "up" + port3 + " 1", up4}},
-		{"down", func() { tree.Set(t, a, 1, "400 DOWN") }, []string{rate4, "up" + port3 + " 0", up4}},
-		{"not known", func() { tree.Remove(t, tree.Home(a)+"/ports/1/state") }, []string{rate4, up4}},
-		{"gone", func() { tree.Remove(t, "class/infiniband/mlx5_3") }, []string{rate4, "up" + port3 + " 0", up4}},
-		{"unreadable", func() { tree.Remove(t, "class/infiniband"); tree.Write(t, "class/infiniband", "") }, nil},
-	} {
-		step.change()
-		m.read()
-		if diff := cmp.Diff(step.want, m.links()); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", step.name, diff)
-		}
-		if (m.said != "") != (step.name == "unreadable") {
-			t.Errorf("%s: said %q", step.name, m.said)
-		}
-	}
-	if n := m.stored(); len(n.Adapters) != 2 || m.store.puts != 1 {
-		t.Errorf("%d adapters, %d writes", len(n.Adapters), m.store.puts)
-	}
-}
-
 // TestFlappingPlane lets one of the four links of an adapter of twelve ports flap, also over a restart of
-// the agent: the report and the series keep its port.
+// the agent: the report keeps its port.
 func TestFlappingPlane(t *testing.T) {
 	s := sysfs.HGXB300()
 	s.Adapters = s.Adapters[:1]
@@ -193,15 +138,9 @@ func TestFlappingPlane(t *testing.T) {
 	for range 3 {
 		tree.Set(t, a, 9, "200 DOWN")
 		m.read()
-		if !slices.Contains(m.links(), `up{adapter="mlx5_0",port="9"} 0`) {
-			t.Errorf("the link is down, and the series are %q", m.links())
-		}
 		m = adapterMachine(t, tree, "", store)
 		m.report("b")
 		m.read()
-		if len(m.links()) != 7 {
-			t.Errorf("after a restart the series are %q", m.links())
-		}
 		tree.Set(t, a, 9, "200 ACTIVE")
 		m.read()
 	}
@@ -363,48 +302,43 @@ func TestAdaptersThatCannotBeListed(t *testing.T) {
 type stuckReader struct {
 	readings atomic.Int32
 	stuck    chan struct{}
-	link     adapters.Link
 }
 
 func (r *stuckReader) Read() (*adapters.Reading, error) {
 	if r.readings.Add(1) == 2 {
 		<-r.stuck
 	}
-	return &adapters.Reading{Adapters: []topology.Adapter{{Name: "mlx5_0", PCIBusID: "00000000:05:00.0", Ports: []topology.AdapterPort{{Port: 1}}}}, Links: []adapters.Link{r.link}}, nil
+	return &adapters.Reading{Adapters: []topology.Adapter{{Name: "mlx5_0", PCIBusID: "00000000:05:00.0", Ports: []topology.AdapterPort{{Port: 1}}}}}, nil
 }
 
-// TestStuckAdapter has a reading that does not end: its series go, the report stays, no other
-// reading begins, and nobody waits for it.
+// TestStuckAdapter has a reading that does not end: the report stays, no other reading begins, and
+// nobody waits for it.
 func TestStuckAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &stuckReader{stuck: make(chan struct{}), link: adapters.Link{Adapter: "mlx5_0", Port: 1, Active: true, RateGbps: 400}}
-		reg := prometheus.NewRegistry()
+		r := &stuckReader{stuck: make(chan struct{})}
 		var log strings.Builder
-		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(reg), slog.New(slog.NewTextHandler(&log, nil)))
+		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(&log, nil)))
 		a.hear(event(t, goodLine))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { a.keepAdapters(ctx); close(done) }()
-		shown := func() bool {
-			return slices.Contains(slices.Collect(maps.Keys(series.Values(t, reg))), `quoin_agent_adapter_port_up{adapter="mlx5_0",port="1"}`)
-		}
 		adaptersOf := func() int {
 			_, n := a.report()
 			return len(n.Adapters)
 		}
 		synctest.Wait()
-		if !shown() || adaptersOf() != 1 {
-			t.Fatal("no series after the first reading")
+		if adaptersOf() != 1 {
+			t.Fatal("no adapter after the first reading")
 		}
 		time.Sleep(time.Hour)
-		if got := r.readings.Load(); shown() || adaptersOf() != 1 || got != 2 {
-			t.Errorf("stuck for an hour: series %t, %d adapters, %d readings", shown(), adaptersOf(), got)
+		if got := r.readings.Load(); adaptersOf() != 1 || got != 2 {
+			t.Errorf("stuck for an hour: %d adapters, %d readings", adaptersOf(), got)
 		}
 		close(r.stuck)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := r.readings.Load(); !shown() || got < 10 {
-			t.Errorf("after it answered: series %t, %d readings", shown(), got)
+		if got := r.readings.Load(); got < 10 {
+			t.Errorf("after it answered: %d readings", got)
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "one may be dead") {
 			t.Errorf("%d warnings in\n%s", n, log.String())

@@ -127,7 +127,7 @@ func (g *Gate) update() {
 	if err != nil {
 		g.log.Warn("IMEX gate cannot be written: jobs across nodes do not wait for IMEX", "err", err)
 	} else {
-		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message)
+		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message, "remedy", state.Remedy)
 	}
 }
 
@@ -246,15 +246,12 @@ func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error
 	if verdict.Reason == imex.ReasonUnknown {
 		return errors.New(verdict.Message)
 	}
-	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message
+	state.Ready, state.Reason, state.Message, state.Remedy = verdict.Ready(), verdict.Reason, verdict.Message, verdict.Remedy
 	if seen.Join == imex.JoinHost && node.Local != nil {
 		state.Peers = node.Local.Peers
 		if state.Ready && node.Local.DomainState == "" {
 			state.PeersUnknown = peersUnknown
 		}
-	}
-	if verdict.Remedy != "" {
-		state.Message += ". What to do: " + verdict.Remedy
 	}
 	if !verdict.Ready() && !verdict.Problem() || seen.Join == imex.JoinSlurmd && node.DomainLabel == "" {
 		return nil // nothing to wait for: with join slurmd a node without the label has no worker pod

@@ -96,7 +96,7 @@ func TestGate(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gate.State{}, "APIVersion", "Kind", "BootID", "Message")); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gate.State{}, "APIVersion", "Kind", "BootID", "Message", "Remedy")); err != nil || diff != "" {
 				t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 			}
 		}
@@ -117,7 +117,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
-		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		if m.nvml != "" {
@@ -153,13 +153,13 @@ func TestGate(t *testing.T) {
 		check("its own service is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotReady})
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
 		reports <- report
-		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotRegistered})
+		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotClaimed})
 		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
 		m.edit(func() {
 			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
 		})
 		reports <- unknown
-		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 		m.edit(func() { m.broken = errors.New("not listed") })
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
@@ -169,7 +169,7 @@ func TestGate(t *testing.T) {
 		time.Sleep(lostFor)
 		check("nobody says for long whether there is a clique", &nobodyKnows)
 		reports <- report
-		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
+		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotClaimed})
 
 		m.edit(func() {
 			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
@@ -248,23 +248,23 @@ func TestGateFabric(t *testing.T) {
 		product string
 		fabric  topology.Fabric
 		earlier topology.Clique
-		peers   bool
+		listed  int
 		want    gate.State
 		says    string
 	}{
-		{"in progress", gb200, topology.Fabric{State: topology.FabricInProgress}, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
-		{"in progress in the first boot", gb200, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
-		{"failed", gb200, failed, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "failed with ERROR_UNKNOWN. What to do: the registration failed, so waiting does not help"},
-		{"not supported, and a clique before", gb200, none, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "none of its 1 GPUs has an NVLink fabric"},
-		{"not supported, and peers", gb200, none, topology.Clique{}, true, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "nodes_config.cfg"},
-		{"an NVL4 board", gb200, none, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
-		{"H100 with a clique", h100, joined, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
-		{"H100 with FABRIC_MODE=1", h100, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+		{"in progress", gb200, topology.Fabric{State: topology.FabricInProgress}, clique, 1, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
+		{"in progress in the first boot", gb200, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, 1, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
+		{"failed", gb200, failed, clique, 1, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "failed with ERROR_UNKNOWN. What to do: the registration failed, so waiting does not help"},
+		{"not supported, and a clique before", gb200, none, clique, 1, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "none of its 1 GPUs has an NVLink fabric"},
+		{"not supported, and peers", gb200, none, topology.Clique{}, 2, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "nodes_config.cfg"},
+		{"an NVL4 board", gb200, none, topology.Clique{}, 1, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+		{"H100 with a clique", h100, joined, topology.Clique{}, 1, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+		{"H100 with FABRIC_MODE=1", h100, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, 1, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
 	} {
 		major := 235
 		m := &membersOfOne{seen: imex.Observation{Join: imex.JoinHost}}
 		g := NewGate("n1", "", rundir.Dir(t.TempDir()), m, new(fabric.Site).Alone, nil, prometheus.NewRegistry(), discard())
-		g.report = &topology.Node{Name: "n1", EarlierClique: tt.earlier, GPUs: []topology.GPU{{UUID: "GPU-a", Product: tt.product, Fabric: tt.fabric}}, IMEXPeers: &tt.peers,
+		g.report = &topology.Node{Name: "n1", EarlierClique: tt.earlier, GPUs: []topology.GPU{{UUID: "GPU-a", Product: tt.product, Fabric: tt.fabric}}, IMEXNodes: &tt.listed,
 			IMEX: &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY"}}
 		got, err := g.state()
 		if err != nil {
@@ -272,7 +272,7 @@ func TestGateFabric(t *testing.T) {
 			continue
 		}
 		tt.want.Node = "n1"
-		if diff := cmp.Diff(&tt.want, got, cmpopts.IgnoreFields(gate.State{}, "Message")); diff != "" || !strings.Contains(got.Message, tt.says) {
+		if diff := cmp.Diff(&tt.want, got, cmpopts.IgnoreFields(gate.State{}, "Message", "Remedy")); diff != "" || !strings.Contains(got.Message+". What to do: "+got.Remedy, tt.says) {
 			t.Errorf("%s: %s (-want +got):\n%s", tt.name, got.Message, diff)
 		}
 	}

@@ -26,7 +26,6 @@ type Metrics struct {
 	stale       prometheus.Gauge
 	fabric      *prometheus.GaugeVec
 	dcgmReads   *prometheus.CounterVec
-	links       *linkSeries
 }
 
 // NewMetrics registers the agent's series with reg.
@@ -54,9 +53,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU is in."},
 			[]string{"cluster_uuid", "clique", "state", "status"}),
 		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source (hostengine, exporter) and result (ok, error)."}, []string{"source", "result"}),
-		links:     newLinkSeries(),
 	}
-	reg.MustRegister(m.links)
 	for _, reason := range []string{probe.EndExit, probe.EndHang, probe.EndGarbage, probe.EndStart} {
 		m.restarts.WithLabelValues(reason)
 	}

@@ -46,9 +46,9 @@ type Node struct {
 	// FabricMode is FABRIC_MODE in the configuration of the machine's Fabric Manager: 0, or another number if
 	// it gives out partitions of the machine's NVLink. It is absent if the file could not be read.
 	FabricMode *int `json:"fabricMode,omitempty"`
-	// IMEXPeers says whether the list of the machine's own IMEX service (nodes_config.cfg) names several nodes. It is
+	// IMEXNodes is how many nodes the list of the machine's own IMEX service (nodes_config.cfg) has. It is
 	// absent if the list could not be read.
-	IMEXPeers *bool `json:"imexPeers,omitempty"`
+	IMEXNodes *int  `json:"imexNodes,omitempty"`
 	IMEX      *IMEX `json:"imex,omitempty"`
 	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
 	// them: they have no cable of their own, and come and go with pods.
@@ -212,7 +212,7 @@ type IMEX struct {
 type IMEXPeer struct {
 	// Address is how nodes_config.cfg names the node: an IP address, or a host name.
 	Address string `json:"address"`
-	// Name is the node's name, empty if nothing says it.
+	// Name is the node's name in Slurm by nodes_names.cfg, empty if the file does not have it.
 	Name string `json:"name,omitempty"`
 	// State is PeerSelf, PeerConnected, PeerDead or PeerUnknown.
 	State string `json:"state"`

@@ -60,6 +60,8 @@ type FabricVerdict struct {
 	IMEX  FabricIMEX
 	// Clique is the one that the GPUs report. The node belongs to it if the verdict says so.
 	Clique Clique
+	// MaxNodes is how many nodes like this one NVLink joins at most. It is 0 if that is not known.
+	MaxNodes int
 }
 
 // Faulty reports whether something is wrong with the fabric.

@@ -199,7 +199,7 @@ func TestFabricDay(t *testing.T) {
 					for i := range n.GPUs {
 						n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricNotSupported}
 					}
-					n.Domain, n.IMEXPeers = n.Joined(), new(true)
+					n.Domain, n.IMEXNodes = n.Joined(), new(2)
 				}, "s01", "s02")
 			}, time.Hour, map[string]string{
 				"s[01-02]": "degraded, " + alone + ", FabricMissing, FabricNotReady, shut"}, ""},

@@ -187,6 +187,9 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 	if name := filepath.Base(path); name == slurmConf || name == cgroupConf { // judged beside the others
 		return nil, fmt.Errorf("%s: want a topology file, gres.conf or the directory that has them", path)
 	}
+	if !exists(path) {
+		return nil, fmt.Errorf("%s is not there: want a folder with files of Slurm, or one of these files", path)
+	}
 	paths := []string{path}
 	if session.IsDirectory(path) {
 		paths = nil

@@ -32,10 +32,9 @@ func newFitCommand() *cobra.Command {
 Slurm's topology plugins: blocks with their base block size and segments, and trees, where
 all nodes of a job are below one switch. unknown says what is missing: which nodes are
 free, or how many GPUs they have. Where fit has no rule, it prints the command that asks Slurm:
-if Slurm must try a second place, for a job of several blocks beside nodes that are powered
-down, for nodes with different numbers of GPUs, for --spread-segments,
---consolidate-segments and --exclusive=topo, and for --switches in a tree, if Slurm may take
-more leaf switches. It also counts the free segments.
+if Slurm must try a second place, for a job of several blocks or with --switches beside nodes
+that are powered down, for nodes with different numbers of GPUs, for --spread-segments,
+--consolidate-segments and --exclusive=topo. It also counts the free segments.
 
 It reads the stored plan of a publication, or makes one with --fresh or from --nodes. With
 PATH it reads topology files of any Slurm, of a directory or one file, if lint finds that

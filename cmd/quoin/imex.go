@@ -59,7 +59,10 @@ Exit status: 1 if a node that needs it is no member, 3 if something could not be
 
 // members names the nodes that are no members of the IMEX domain.
 func members(cmd *cobra.Command, flags *session.Flags, list string, paths []string) (*show.Result, error) {
-	const other = "--objects FILE (- for standard input)"
+	other := "--objects FILE (- for standard input)"
+	if len(paths) > 0 {
+		other += ", because reports name no ComputeDomain and no claim"
+	}
 	s, err := openSession(cmd, flags, list != "", other)
 	if err != nil {
 		return nil, err
@@ -68,7 +71,9 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 		return nil, errors.New("a directory has no ComputeDomains and no claims: want " + other + ", or a cluster")
 	}
 	objects := computedomain.NewObjects(s.Config.IMEX)
-	pods := false
+	live := list == "" // all kinds are asked for, and what is not there is known
+	objects.ClassesRead = live
+	pods := live
 	snap, name, err := s.ReadDomain(cmd.Context(), cmd.InOrStdin(), list, func(kind string, object []byte) error {
 		pods = pods || kind == "Pod"
 		return objects.Add(kind, object)
@@ -76,7 +81,7 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 	if err != nil {
 		return nil, err
 	}
-	if !pods { // no cluster is without
+	if !pods { // no cluster is without: the list lacks kinds
 		return nil, fmt.Errorf("%s: no Pod in it: want the output of %s", name, computedomain.ListCommand)
 	}
 	if err := session.AddReports(snap, paths); err != nil {

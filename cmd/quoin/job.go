@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,7 +26,6 @@ type jobOptions struct {
 	cluster     string
 	start       string
 	all         bool
-	wait        time.Duration
 
 	places      *jobPlaces // or nil
 	runDirGiven bool
@@ -38,9 +36,8 @@ type jobOptions struct {
 
 // The ways in which quoin job prints, beside outputJSON.
 const (
-	jobTable    = "table"
-	jobWide     = "wide"
-	jobJobstats = "jobstats"
+	jobTable = "table"
+	jobWide  = "wide"
 )
 
 func newJobCommand() *cobra.Command {
@@ -57,13 +54,11 @@ agent.hookSummaryDir). Without JOB it lists the jobs that run here.
 
 JOB is a job id, an array's id, or an array's id and a task, such as 4711_3. If a job
 was requeued, its last run is shown. -o wide adds what does not fit into 80 columns.
--o jobstats prints what Jobstats of Princeton University keeps in a job's AdminComment.
 
 Exit status: 1 if the job is not known here.`,
 		Example: `  quoin job
   quoin job 4711
-  quoin job 4711 --summary-dir /shared/quoin/summaries
-  sacctmgr -i modify job where jobid=4711 set AdminComment="$(quoin job 4711 -o jobstats)"`,
+  quoin job 4711 --summary-dir /shared/quoin/summaries`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := flags.OpenNamed(cmd.Context(), cmd.ErrOrStderr())
@@ -79,8 +74,8 @@ Exit status: 1 if the job is not known here.`,
 			if len(args) == 0 {
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
-			if s.Store != nil && o.output != jobJobstats {
-				if o.places, err = openPlaces(cmd.Context(), s); err != nil {
+			if s.Store != nil {
+				if o.places, err = openPlaces(s); err != nil {
 					return err
 				}
 			}
@@ -91,34 +86,21 @@ Exit status: 1 if the job is not known here.`,
 	flags.Add(cmd)
 	flags.AddSources(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
-	show.AddOutput(cmd, &o.output, jobTable, jobWide, outputJSON, jobJobstats)
+	show.AddOutput(cmd, &o.output, jobTable, jobWide, outputJSON)
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
-	f.DurationVar(&o.wait, "wait", 0, "wait at most this `time` until each of the job's nodes has left its summary")
 	return cmd
 }
 
 func (o *jobOptions) check(args []string) error {
-	if o.wait < 0 {
-		return fmt.Errorf("--wait %s: want 0 or more", o.wait)
-	}
 	if _, err := strconv.ParseUint(o.start, 10, 63); o.start != "" && err != nil {
 		return fmt.Errorf("--start %q: want seconds since 1970", o.start)
 	}
 	if len(args) == 0 {
-		if o.output == jobJobstats || o.wait > 0 {
-			return errors.New("--output jobstats and --wait: want a job's id beside them")
-		}
 		return nil
 	}
-	if err := dcgm.CheckJobID(args[0]); err != nil {
-		return err
-	}
-	if o.all && o.output == jobJobstats {
-		return errors.New("--all and --output jobstats: an AdminComment is of one run")
-	}
-	return nil
+	return dcgm.CheckJobID(args[0])
 }
 
 // source says where jobs are looked for.
@@ -154,9 +136,13 @@ func (o *jobOptions) skip(err error) {
 
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
-	runs, err := o.source().Find(ctx, report.Wanted{ID: id, All: o.all, Alone: o.output == jobJobstats, Wait: o.wait}, o.now)
-	if err == nil && o.places != nil {
-		runs, err = o.places.add(ctx, id, runs, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
+	all, err := o.source().Read()
+	if err != nil {
+		return err
+	}
+	runs := report.Of(all, id, o.all)
+	if o.places != nil {
+		runs, err = o.places.add(ctx, id, runs)
 	}
 	if err != nil {
 		return err
@@ -172,16 +158,8 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 		fmt.Fprintf(o.stderr, "quoin: job %s is not known here: %s. Jobs of other nodes: run quoin there, or give --summary-dir where all nodes keep their summaries\n", id, where)
 		return show.Differs
 	}
-	switch o.output {
-	case outputJSON:
+	if o.output == outputJSON {
 		return report.WriteJSON(w, runs, o.now())
-	case jobJobstats:
-		comment, err := report.Jobstats(id, runs, o.now())
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(w, comment)
-		return err
 	}
 	for i := range runs {
 		if i > 0 {

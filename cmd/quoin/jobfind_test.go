@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -105,12 +104,6 @@ func TestJobOfTwoClusters(t *testing.T) {
 	if err != nil || strings.Count(one, "Job       7\n") != 1 || !strings.Contains(one, "cluster hpc") {
 		t.Errorf("%v\n%s", err, one)
 	}
-	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, output: jobJobstats}, "7"); err == nil || !strings.Contains(err.Error(), "2 jobs here") || !strings.Contains(err.Error(), "--cluster") {
-		t.Errorf("an AdminComment of two jobs: %v", err)
-	}
-	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, output: jobJobstats, cluster: "hpc"}, "7"); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestJobWithSummaryAndRecord is the moment between the summary and the end of the
@@ -130,7 +123,7 @@ func TestJobWithSummaryAndRecord(t *testing.T) {
 	}
 }
 
-// TestJobRunByStart shows a run that is not the last, and waits for none before it.
+// TestJobRunByStart shows a run that is not the last.
 func TestJobRunByStart(t *testing.T) {
 	runDir, shared := jobSite(t)
 	early := fmt.Sprint(jobStart.Add(-time.Hour).Unix())
@@ -152,38 +145,6 @@ func TestJobHookSummaryDir(t *testing.T) {
 	out, said, err := jobOutput(t, jobOptions{runDir: runDir}, "200")
 	if err != nil || said != "" || !strings.Contains(out, "n2, n10") {
 		t.Errorf("%v, said %q\n%s", err, said, out)
-	}
-}
-
-// TestJobWait waits for the summary of a job's second node, and no longer than it is
-// told to for one that never comes.
-func TestJobWait(t *testing.T) {
-	shared := t.TempDir()
-	write := func(node string) {
-		r := jobOn("7", node)
-		r.NumNodes = "2"
-		writeEnded(t, shared, r, usedFor(r, time.Minute, h100(node, 0, 1, 1)), time.Hour, "0:0")
-	}
-	write("n1")
-	find := func(wait time.Duration) ([]report.Run, error) {
-		o := jobOptions{runDir: "/nowhere", summaryDirs: []string{shared}, stderr: os.Stderr}
-		return o.source().Find(t.Context(), report.Wanted{ID: "7", Wait: wait}, time.Now)
-	}
-	begun := time.Now()
-	if runs, err := find(time.Second); err != nil || len(runs) != 1 || runs[0].Complete() {
-		t.Errorf("%v, %v", runs, err)
-	}
-	if took := time.Since(begun); took < time.Second {
-		t.Errorf("waited %s, told a second", took)
-	}
-	found := make(chan string)
-	go func() {
-		runs, err := find(time.Hour)
-		found <- fmt.Sprint(runs[0].Complete(), err)
-	}()
-	write("n2")
-	if got := <-found; got != "true <nil>" {
-		t.Errorf("found %s", got)
 	}
 }
 

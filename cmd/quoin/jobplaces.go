@@ -10,61 +10,42 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
-// jobPlaces are where a job may lie in the topologies of the stored plan. The nodes come from Slurm,
-// if it can be asked, and else from records.
+// jobPlaces asks the Slurm of a publication for a job of which there is no record here.
 type jobPlaces struct {
-	topologies *fit.Map
 	// slurm is nil if nobody can be asked.
 	slurm *client.Client
 }
 
-// openPlaces returns the places of a publication's stored plan.
-func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
+func openPlaces(s *session.Session) (*jobPlaces, error) {
 	pub, err := s.Publication()
 	if err != nil {
 		return nil, err
 	}
-	doc, err := s.Plan(ctx, pub.Name)
-	if err != nil {
-		return nil, err
-	}
-	return &jobPlaces{fit.NewMap(doc.Current.Plan.Topologies), slurmOnce(pub)}, nil
+	return &jobPlaces{slurmOnce(pub)}, nil
 }
 
-// add says where the runs of a job lie. If there are no runs and Slurm has the job, add returns runs
-// from Slurm's answer. If there are runs and Slurm cannot be asked, add tells warn why.
-func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
-	state := &slurmctld.State{}
-	if p.slurm != nil {
-		a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
-		switch {
-		case a.Err != nil && len(runs) == 0:
-			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
-		case a.Err != nil:
-			warn(fmt.Errorf("ask Slurm where the job runs: %w", a.Err))
-		default:
-			state = &a.State
-		}
-	} else if len(runs) == 0 {
+// add returns runs from Slurm's answer if there are no others.
+func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run) ([]report.Run, error) {
+	switch {
+	case len(runs) > 0:
+		return runs, nil
+	case p.slurm == nil:
 		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set %s, or give --summary-dir", id, slurmKeys)
 	}
-	if len(runs) == 0 {
-		return p.running(state, id), nil
+	a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
+	if a.Err != nil {
+		return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
 	}
-	for i := range runs {
-		p.addTo(&runs[i], state)
-	}
-	return runs, nil
+	return runningJobs(&a.State, id), nil
 }
 
-// running returns the jobs of the id that run according to Slurm.
-func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Run) {
+// runningJobs returns the jobs of the id that run according to Slurm.
+func runningJobs(state *slurmctld.State, id string) (runs []report.Run) {
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
 		if !j.IsOf(id) {
@@ -76,33 +57,7 @@ func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Ru
 		if !j.Start.IsZero() {
 			record.StartTime = strconv.FormatInt(j.Start.Unix(), 10)
 		}
-		run := report.OfSlurm(record)
-		run.Lies(layoutsOf(p.topologies.Judge(j, state.Partitions)))
-		runs = append(runs, run)
+		runs = append(runs, report.OfSlurm(record))
 	}
 	return runs
-}
-
-// addTo judges a run as Slurm tells of it, or else by its nodes alone.
-func (p *jobPlaces) addTo(r *report.Run, state *slurmctld.State) {
-	job, partitions := &slurmctld.Job{Nodes: r.NodeList(), Segment: -1}, map[string]string(nil)
-	for i := range state.Jobs {
-		j := &state.Jobs[i]
-		if j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start()) {
-			job, partitions = j, state.Partitions
-		}
-	}
-	r.Lies(layoutsOf(p.topologies.Judge(job, partitions)))
-}
-
-func layoutsOf(judged []fit.Judgement) (all []report.Layout) {
-	for i := range judged {
-		j := &judged[i]
-		l := report.Layout{Topology: j.Topology, Unit: j.Unit, Fewest: j.Fewest, Text: j.Words(), SplitSegments: j.Split}
-		for k, name := range j.Names {
-			l.Units = append(l.Units, report.Unit{Name: name, Nodes: j.Nodes[k]})
-		}
-		all = append(all, l)
-	}
-	return all
 }

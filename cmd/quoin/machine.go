@@ -29,11 +29,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 		imex.Patience = imexPatience
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	reader := local.New(imex)
-	return &nvmlMachine{lib, c.HostRoot, reader}, func() {
-		reader.Close()
-		_ = lib.Close() // the process ends
-	}, nil
+	return &nvmlMachine{lib, c.HostRoot, local.New(imex)}, func() { _ = lib.Close() }, nil // the process ends
 }
 
 // nvmlMachine is this machine.
@@ -51,7 +47,7 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
-	n.FabricMode, n.IMEXPeers = local.FabricMode(m.root), local.NamesPeers(m.root)
+	n.FabricMode, n.IMEXNodes = local.FabricMode(m.root), local.CountNodes(m.root)
 	v := new(fabric.Site).Alone(n)                                                        // a probe does not know the keys of the site
 	facts, problems := m.imex.Read(!v.Clique.IsZero() || v.IMEX == topology.IMEXNotReady) // the site may know better than the product
 	n.IMEX, n.Problems = facts, append(n.Problems, problems...)

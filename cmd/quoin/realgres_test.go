@@ -263,7 +263,7 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 	return out
 }
 
-// inventory has the node's devices in slurmd's order: as the job hook counts them if slurmd finds
+// inventory has the node's devices in slurmd's order: that of device files or of NVML if slurmd finds
 // the GPUs, otherwise as gres.conf lists them.
 func (r *gresRig) inventory(n *topology.Node) rundir.Inventory {
 	r.t.Helper()
@@ -281,26 +281,12 @@ func (r *gresRig) inventory(n *topology.Node) rundir.Inventory {
 			places = append(places, gres.Device(e.Files()))
 		}
 	} else {
-		m := gres.Machine{
-			Counted: func() (counted []gres.GPUCount, err error) {
-				for _, g := range n.GPUs {
-					typ := gresType(g.Product, r.naming)
-					if !slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == typ }) {
-						counted = append(counted, gres.GPUCount{Type: typ})
-					}
-					counted[slices.IndexFunc(counted, func(c gres.GPUCount) bool { return c.Type == typ })].Count++
-				}
-				return counted, nil
-			},
-			Detected: func(string) (found []gres.Detected, err error) {
-				for _, g := range n.GPUs {
-					found = append(found, gres.Detected{File: gres.Device(rundir.DeviceFile(*g.Minor)), Index: g.Index, Product: g.Product})
-				}
-				return found, nil
-			},
+		gpus := n.GRESOrder()
+		if r.detects == gres.AutoDetectNVML {
+			slices.SortFunc(gpus, func(a, b topology.GPU) int { return cmp.Compare(a.Index, b.Index) })
 		}
-		if places, err = m.Places([]gres.Line{{AutoDetect: r.detects}}); err != nil {
-			r.t.Fatal(err)
+		for i := range gpus {
+			places = append(places, gres.Device(rundir.DeviceFile(*gpus[i].Minor)))
 		}
 	}
 	slices.SortFunc(inv.Entries, func(a, b rundir.Entry) int {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,12 +153,7 @@ func (s *planSite) shown(t *testing.T) {
 	s.plan(t, 0, `^nvl +nvl-8a61c302-0 +18 +n\[00-17\]$`, "show")
 	s.plan(t, 3, `^nvl-8a61c302-0 +16 +1$`, "fit", "-N", "32", "--segment", "16")
 	s.plan(t, 1, `^never: the topology has 36 nodes, and the job asks for 37$`, "fit", "-N", "37")
-	summaries := t.TempDir()
-	r := jobOn("7", "n00")
-	r.NodeList, r.NumNodes = "n[00-03,18-21]", "8"
-	writeEnded(t, summaries, r, nil, time.Minute, "0:0")
-	s.plan(t, 0, `^Layout    nvl: 2 blocks \(nvl-8a61c302-0 4, nvl-8a61c302-1 4\)$`, "job", "7", "--summary-dir", summaries)
-	s.plan(t, 2, `^quoin: job 8: no record of it here, and nobody can be asked where it runs: set publicationDefaults\.slurm\.url `, "job", "8", "--summary-dir", summaries)
+	s.plan(t, 2, `^quoin: job 8: no record of it here, and nobody can be asked where it runs: set publicationDefaults\.slurm\.url `, "job", "8", "--summary-dir", t.TempDir())
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
 	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
 	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")

@@ -31,6 +31,7 @@ var clusterCommands = []struct {
 	{"check --topology shown", 0, 2, "same: Slurm has all 36 nodes"},
 	{"check --fresh --topology shown", 0, 2, "same: Slurm has all 36 nodes"},
 	{"imex check", 0, 2, "same: no node needs the IMEX domain"},
+	{"imex check --set imex.join=auto", 0, 2, "imex.join is auto, here host: NVIDIA's DRA driver serves no ComputeDomains"},
 	{"doctor --only cluster", 1, 3, "revision 1 is published in slurm/quoin-slurm"},
 	{"status", 1, 3, "revision 1 is published in slurm/quoin-slurm"},
 }

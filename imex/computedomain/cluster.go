@@ -1,9 +1,10 @@
 // Package computedomain is the Kubernetes side of IMEX membership. For the publisher
 // it creates the configured ComputeDomain and observes who joins: the domain, the
-// cliques and the channel claims of the whole cluster. For the agent it observes one
-// node: its labels and its clique.
+// cliques, and the pods that may claim. For the agent it observes one node: its labels
+// and its clique. Who holds and who wants which claim is read only when somebody asks,
+// from [Objects].
 //
-// Everything is watched by informers of client-go. A cluster at rest asks nothing of
+// Everything else is watched by informers of client-go. A cluster at rest asks nothing of
 // the API server. The package changes no domain, because a spec is immutable, and
 // deletes none. Package imex judges what is seen.
 package computedomain
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,11 +54,8 @@ type Cluster struct {
 
 	domains *watch[domainFacts] // the configured one, or all if one may be adopted
 	cliques *watch[imex.Clique]
-	claims  *watch[claimFacts]
 	pods    *watch[podFacts] // of the holder and of Slurm
-	runs    driverWatch      // what the driver runs
 
-	joined  joined               // as of the last Snapshot
 	adopted types.NamespacedName // the domain that was adopted last
 
 	refusal refusal
@@ -88,9 +85,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	}
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(namespace), which, readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
-	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
 	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
-	c.runs = newDriverWatch(kube.AppsV1(), c.health, changed)
 	return c, nil
 }
 
@@ -104,132 +99,58 @@ func (c *Cluster) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.pods.run, c.runs.daemons.run, c.runs.controllers.run)
+	c.driver.run(ctx, c.domains.run, c.cliques.run, c.pods.run)
 	return nil
 }
 
-// Snapshot returns what is seen, all but Nodes. It does not wait: its error says why
-// something has not been read yet, and Changes wakes when it has. Claims and Workers belong to
-// the Cluster, which returns them again: a caller does not change them.
+// Snapshot returns what is seen, all but Nodes and Claims. It does not wait: its error says why
+// something has not been read yet, and Changes wakes when it has.
 func (c *Cluster) Snapshot() (*imex.Observation, error) {
-	w, err := c.way()
+	seen, _, err := c.see()
+	return seen, err
+}
+
+// see returns what is seen, and whether the configured domain is to be created.
+func (c *Cluster) see() (seen *imex.Observation, create bool, err error) {
+	s, err := c.look()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	seen := &imex.Observation{HostChannels: c.config.HostChannels, Join: w.join, Why: w.why}
-	if seen.Domain, seen.Members, err = c.lookup(&w); err != nil || !isClaimed(seen.Join) || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
-		return seen, err
+	w := s.choose()
+	if w.adopted {
+		c.adopted = keyOf(w.config)
 	}
-	if seen.Cliques, err = c.allCliques(); err != nil {
-		return nil, err
+	seen, create = s.see(w)
+	seen.ClaimsUnread = true
+	if create && c.refusal.why.Reason != "" {
+		seen.Domain.Problem = c.refusal.why
 	}
-	known, err := c.joinedClaims()
-	seen.Claims = known.claims
-	if seen.Join == imex.JoinSlurmd {
-		seen.Workers = known.workers
-	}
-	seen.ClaimsUnread = refused(err)
-	if err != nil && !seen.ClaimsUnread {
-		return nil, err
-	}
-	return seen, nil
+	return seen, create, nil
 }
 
-// isClaimed reports whether pods claim the nodes' channels.
-func isClaimed(join string) bool { return join == imex.JoinHolder || join == imex.JoinSlurmd }
-
-// way says how nodes join, and which domain.
-func (c *Cluster) way() (way, error) {
-	if c.config.Join != imex.JoinAuto {
-		return way{join: c.config.Join, config: c.config}, nil
+// look reads what is watched. A driver without cliques has none. Waiting does not help if pods are refused.
+func (c *Cluster) look() (*sight, error) {
+	s := &sight{config: c.config, installed: true, last: c.adopted}
+	if c.config.Join == imex.JoinNone || c.config.Join == imex.JoinHost {
+		return s, nil
 	}
-	serves, err := c.driver.known()
-	if err != nil || serves != imex.OwnDaemons {
-		return choose(c.config, serves, nil, nil, nil, c.adopted), err
+	var err error
+	if s.serves, err = c.driver.known(); err != nil || s.serves != imex.OwnDaemons {
+		return s, err
 	}
-	seen, err := c.joinedClaims()
-	if err != nil && !refused(err) {
-		return way{}, err
+	var noDomains, noCliques, noPods error
+	s.domains, noDomains = c.domains.all()
+	s.pods, noPods = c.pods.all()
+	cliques, noCliques := c.cliques.all()
+	s.cliques = factsOf(cliques)
+	if s.undefined = apierrors.IsNotFound(noDomains); s.undefined {
+		return s, nil
 	}
-	var domains []*record[domainFacts]
-	if c.config.Adopts() {
-		if domains, err = c.domains.all(); err != nil && !refused(err) {
-			return way{}, err
-		}
+	if apierrors.IsNotFound(noCliques) {
+		noCliques = nil
 	}
-	w := choose(c.config, serves, seen.claims, domains, seen.templates, c.adopted)
-	if w.adopted != nil {
-		c.adopted = w.adopted.NamespacedName
+	if s.podsUnread = apierrors.IsForbidden(noPods); s.podsUnread {
+		noPods = nil
 	}
-	return w, nil
+	return s, cmp.Or(noDomains, noCliques, noPods)
 }
-
-// lookup returns the domain as it was last seen, and its members.
-func (c *Cluster) lookup(w *way) (imex.Domain, map[string]imex.Member, error) {
-	members := map[string]imex.Member{}
-	if !isClaimed(c.config.Join) && c.config.Join != imex.JoinAuto {
-		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, members, nil
-	}
-	switch serves, err := c.driver.known(); {
-	case err != nil:
-		return imex.Domain{}, nil, err
-	case serves != imex.OwnDaemons:
-		return withoutDaemons(&c.config, serves), members, nil
-	}
-	domains, err := c.domains.all()
-	switch {
-	case apierrors.IsNotFound(err):
-		return noDomain(c.config, imex.ReasonNoDriver, fmt.Sprintf("there are DeviceClasses of NVIDIA's DRA driver, but the API server does not know ComputeDomains of %s", nvapi.SchemeGroupVersion)), members, nil
-	case err != nil:
-		return imex.Domain{}, nil, err
-	}
-	domain, listed, there := w.domain(c.config, domains)
-	if !there {
-		return c.absent(), members, nil
-	}
-	c.runs.describe(&domain)
-	return domain, listed, nil
-}
-
-// allCliques returns the cliques of all domains. A driver without cliques has none.
-func (c *Cluster) allCliques() ([]imex.Clique, error) {
-	cliques, err := c.cliques.all()
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return factsOf(cliques), err
-}
-
-// joined are the claims of all domains with their pods, the nodes with workers, and the templates
-// that these name.
-type joined struct {
-	claims    []imex.Claim // nil before the first
-	workers   map[string]bool
-	templates map[types.NamespacedName]bool
-	of        [2]int64 // versions of what is watched
-}
-
-// joinedClaims returns the channel claims of all domains, whose they are, and what is known of
-// workers, which may be something even if there is an error. Claims and pods are joined again
-// only if one of them has changed.
-func (c *Cluster) joinedClaims() (joined, error) {
-	next := joined{of: [2]int64{c.claims.version.Load(), c.pods.version.Load()}}
-	if c.joined.claims != nil && next.of == c.joined.of {
-		return c.joined, nil
-	}
-	claims, noClaims := c.claims.all()
-	pods, noPods := c.pods.all()
-	if noPods == nil {
-		next.workers, next.templates = workersOn(pods), workerTemplates(pods)
-	}
-	if err := cmp.Or(noClaims, noPods); err != nil {
-		return next, err
-	}
-	next.claims = joinClaims(claims, pods)
-	c.joined = next
-	return next, nil
-}
-
-// refused reports whether the API server has refused to read something, so that
-// waiting does not help.
-func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }

@@ -11,10 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -129,28 +127,5 @@ func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
 		d.Note = topology.Finding{Reason: imex.DomainOutdated, Message: fmt.Sprintf(
 			"DaemonSet %s/%s, which runs the domain's IMEX daemons, is outdated, because the driver never changes it: %s; renew the daemons rack by rack, as manifests/RUNBOOKS.md says",
 			runs.namespace, runs.name, what)}
-	}
-}
-
-// driverWatch watches what the driver runs in the cluster.
-type driverWatch struct {
-	daemons     *watch[daemonsFacts] // of all domains
-	controllers *watch[runsBy]
-}
-
-func newDriverWatch(api appsclient.AppsV1Interface, health *apihealth.Health, changed func()) driverWatch {
-	labelled := func(o *metav1.ListOptions) { o.LabelSelector = imex.DomainLabel }
-	return driverWatch{
-		daemons:     newWatch("DaemonSets of ComputeDomains", health, &appsv1.DaemonSet{}, api.DaemonSets(metav1.NamespaceAll), labelled, readDaemons, changed),
-		controllers: newWatch("the Deployment of the driver's controller", health, &appsv1.Deployment{}, api.Deployments(metav1.NamespaceAll), all, readController, changed),
-	}
-}
-
-// describe adds to a domain what its daemons say of it, if the driver's objects can be read.
-func (w *driverWatch) describe(d *imex.Domain) {
-	daemons, noDaemons := w.daemons.all()
-	controllers, noControllers := w.controllers.all()
-	if noDaemons == nil && noControllers == nil {
-		describe(d, factsOf(daemons), factsOf(controllers))
 	}
 }

@@ -108,20 +108,14 @@ func noDomain(config imex.Config, reason, message string) imex.Domain {
 	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Finding{Reason: reason, Message: message}}
 }
 
-// noDriver is the domain of a cluster whose driver starts no daemons.
-func noDriver(config imex.Config, serves imex.Service) imex.Domain {
-	why := "there is no DeviceClass " + channelClass + ": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not"
-	if serves == imex.HostServices {
-		why = "there is no DeviceClass " + daemonClass + ": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves"
-	}
-	return noDomain(config, imex.ReasonNoDriver, why)
-}
-
 // withoutDaemons is the domain of a cluster whose driver starts no daemons. That is as it
 // is to be if the nodes' own services serve.
 func withoutDaemons(config *imex.Config, serves imex.Service) imex.Domain {
-	if config.Join == imex.JoinAuto && serves == imex.HostServices {
+	switch {
+	case serves != imex.HostServices:
+		return noDomain(*config, imex.ReasonNoDriver, "there is no DeviceClass "+channelClass+": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not")
+	case config.Join == imex.JoinAuto:
 		return imex.Domain{Namespace: config.Namespace, Name: config.Name}
 	}
-	return noDriver(*config, serves)
+	return noDomain(*config, imex.ReasonNoDriver, "there is no DeviceClass "+daemonClass+": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves")
 }

@@ -34,25 +34,12 @@ const (
 // Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
 // none.
 func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
-	w, err := c.way()
-	if err != nil {
-		return imex.Domain{}, err
-	}
-	domain, _, err := c.lookup(&w)
+	seen, create, err := c.see()
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case !isClaimed(w.join), domain.UID != "", domain.Problem.Reason == imex.ReasonNoDriver, w.none.Reason != "", time.Since(c.refusal.at) < createPause:
-		return domain, nil
-	}
-	seen, err := c.joinedClaims()
-	if err != nil && !refused(err) {
-		return imex.Domain{}, err
-	}
-	domains, _ := c.domains.all() // which lookup has seen
-	if why := elsewhere(c.config, seen.claims, domains); why.Reason != "" {
-		domain.Problem = why
-		return domain, nil
+	case !create, time.Since(c.refusal.at) < createPause:
+		return seen.Domain, nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
@@ -66,7 +53,8 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
 		c.refusal = refusal{why, time.Now()}
-		return c.absent(), nil
+		seen.Domain.Problem = why
+		return seen.Domain, nil
 	}
 	facts, _ := readDomain(created)
 	return domainOf(c.config, &facts, false), nil
@@ -115,14 +103,6 @@ func (c *Cluster) whyNot(err error) topology.Finding {
 		return topology.Finding{}
 	}
 	return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
-}
-
-// absent is the domain while it is not there.
-func (c *Cluster) absent() imex.Domain {
-	if c.refusal.why.Reason != "" {
-		return noDomain(c.config, c.refusal.why.Reason, c.refusal.why.Message)
-	}
-	return noDomain(c.config, imex.NoDomain, fmt.Sprintf("there is no ComputeDomain %s", keyOf(c.config)))
 }
 
 // Record records an event of the domain, whether it is there or not.

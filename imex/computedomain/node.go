@@ -216,7 +216,7 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 	if err != nil && n.config.Join != imex.JoinHost {
 		return nil, err
 	}
-	switch seen.Join, seen.Why = n.config.Choose(serves, nil); {
+	switch seen.Join, seen.Why = n.config.Choose(serves, false); {
 	case n.config.Join == imex.JoinHost:
 		return seen, nil
 	case serves != imex.OwnDaemons:

@@ -2,9 +2,7 @@ package computedomain
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -24,13 +22,20 @@ const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,comput
 
 // Objects are the facts of a cluster's objects in JSON, as kubectl prints them.
 type Objects struct {
+	// ClassesRead says that all DeviceClasses were added. Otherwise a list without any does not say
+	// whether NVIDIA's DRA driver is there.
+	ClassesRead bool
+	// Installed says that Quoin has a publisher. Add sets it for the publisher's Deployment.
+	Installed bool
+
 	config  imex.Config
 	domains objects[domainFacts]
 	cliques objects[imex.Clique]
 	claims  objects[claimFacts]
 	pods    objects[podFacts]
 	classes []string // of devices
-	listed  bool     // DeviceClasses are in the list
+	// holders are the DaemonSet quoin-imex if its pods run.
+	holders bool
 
 	daemons     objects[daemonsFacts]
 	controllers objects[runsBy]
@@ -57,12 +62,18 @@ func (o *Objects) Add(kind string, text []byte) error {
 	case "DeviceClass":
 		var class metav1.PartialObjectMetadata
 		err := json.Unmarshal(text, &class)
-		o.classes, o.listed = append(o.classes, class.Name), true
+		o.classes, o.ClassesRead = append(o.classes, class.Name), true
 		return err
 	case "DaemonSet":
-		return o.daemons.add(readDaemons, text, &appsv1.DaemonSet{})
+		var set appsv1.DaemonSet
+		err := o.daemons.add(readDaemons, text, &set)
+		o.holders = o.holders || ownerOf(set.Labels) == imex.OwnerHolder && set.Status.NumberReady > 0
+		return err
 	case "Deployment":
-		return o.controllers.add(readController, text, &appsv1.Deployment{})
+		var deployment appsv1.Deployment
+		err := o.controllers.add(readController, text, &deployment)
+		o.Installed = o.Installed || deployment.Labels[labelName] == holderName && deployment.Labels[labelComponent] == publisherComponent
+		return err
 	case "NodeSet":
 		return o.pods.add(readNodeSet, text, &unstructured.Unstructured{})
 	case "Pod":
@@ -87,34 +98,20 @@ func (o objects[T]) add(read func(any) (T, bool), text []byte, object metav1.Obj
 
 func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 
-// Seen returns what is seen, all but the nodes. Without a ComputeDomain the cluster has
-// none. A list without any DeviceClass does not say whether there is a driver. claims are
-// known beside the list.
-func (o *Objects) Seen(claims ...imex.Claim) *imex.Observation {
-	pods, domains := o.pods.all(), o.domains.all()
-	seen := &imex.Observation{HostChannels: o.config.HostChannels, Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods)}
-	serves := imex.OwnDaemons
-	if o.listed {
-		serves = ServiceOf(o.classes)
+// Seen returns what is seen, all but the nodes.
+func (o *Objects) Seen() *imex.Observation {
+	pods, claims := o.pods.all(), joinClaims(o.claims.all(), o.pods.all())
+	s := &sight{config: o.config, serves: imex.OwnDaemons, domains: o.domains.all(), cliques: factsOf(o.cliques.all()), pods: pods, holders: o.holders, installed: o.Installed}
+	if o.ClassesRead {
+		s.serves = serviceOf(o.classes)
 	}
-	w := choose(o.config, serves, append(claims, seen.Claims...), domains, workerTemplates(pods), types.NamespacedName{})
-	seen.Join, seen.Why = w.join, w.why
-	if seen.Join == imex.JoinSlurmd {
-		seen.Workers = workersOn(pods)
+	for i := range claims {
+		if c := &claims[i]; c.Owner == imex.OwnerOther && c.Domain != "" && len(c.Pods) > 0 && (s.job == "" || c.Pods[0] < s.job) {
+			s.job = c.Pods[0]
+		}
 	}
-	switch {
-	case !isClaimed(o.config.Join) && o.config.Join != imex.JoinAuto:
-		return seen
-	case serves != imex.OwnDaemons:
-		seen.Domain = withoutDaemons(&o.config, serves)
-		return seen
-	}
-	var there bool
-	if seen.Domain, seen.Members, there = w.domain(o.config, domains); there {
-		describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
-	} else {
-		seen.Domain = noDomain(o.config, imex.NoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config)))
-		seen.Domain.Problem = cmp.Or(elsewhere(o.config, seen.Claims, domains), seen.Domain.Problem)
-	}
+	seen, _ := s.see(s.choose())
+	seen.Claims = claims
+	describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
 	return seen
 }

@@ -99,6 +99,8 @@ func TestObjectsAdopt(t *testing.T) {
 	}
 	const (
 		worker, job = `"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"`, `"app":"slurmd"`
+		publisher   = `{"kind":"Deployment","metadata":{"namespace":"quoin-system","name":"quoin-publisher","labels":{"app.kubernetes.io/name":"quoin","app.kubernetes.io/component":"publisher"}}}`
+		imexPod     = `"app.kubernetes.io/name":"quoin","app.kubernetes.io/component":"imex"`
 		running     = `{"kind":"ResourceClaim","metadata":{"namespace":"team","name":"c"},"spec":{"devices":{"config":[{"opaque":{"driver":"compute-domain.nvidia.com","parameters":{"kind":"ComputeDomainChannelConfig","domainID":"u2"}}}]}},
  "status":{"reservedFor":[{"resource":"pods","name":"w","uid":"p"}]}}`
 		another = "NoDomain: ComputeDomain quoin-node/quoin is not created, because there is another ComputeDomain"
@@ -115,10 +117,17 @@ func TestObjectsAdopt(t *testing.T) {
 		{"worker pods", []string{slurm, team, pod("slurm", worker)}, imex.JoinSlurmd, "", "u1", complete(t)},
 		{"a NodeSet without pods", []string{slurm, set}, imex.JoinSlurmd, "", "u1", complete(t)},
 		{"worker pods of two domains", []string{slurm, team, pod("slurm", worker), pod("team", worker)}, imex.JoinSlurmd, "Conflict: worker pods of Slurm claim channels of 2 ComputeDomains, slurm/a and team/b", "", complete(t)},
-		{"a job's own domain", []string{team, pod("team", job)}, imex.JoinHolder, another, "", complete(t)},
-		{"a job's own domain is gone before the job", []string{running, pod("team", job)}, imex.JoinHolder, another, "", complete(t)},
-		{"a job's own domain beside holders", []string{team, running, pod("team", job)}, imex.JoinHolder, "NoDomain: the list has no ComputeDomain quoin-node/quoin", "", holder},
-		{"a template of another namespace", []string{team, pod("slurm", worker)}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain", []string{team, running, pod("team", job), publisher}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain, and nobody says whose", []string{team, publisher}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain without a publisher", []string{team, pod("team", job)}, imex.JoinNone, "NoDomain: there is no ComputeDomain that jobs of Slurm share", "", complete(t)},
+		{"a job's own domain is gone before the job", []string{running, pod("team", job), publisher}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain beside holders", []string{team, running, pod("team", job), publisher}, imex.JoinHolder, "NoDomain: there is no ComputeDomain quoin-node/quoin", "", holder},
+		{"a template of another namespace", []string{team, pod("slurm", worker), publisher}, imex.JoinHolder, another, "", complete(t)},
+		{"a template that no domain has", []string{pod("slurm", worker), publisher}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because worker pods of Slurm claim by the template slurm/t, and it is not known whether that gives channels", "", complete(t)},
+		{"a template that no domain has, with holders", []string{pod("slurm", worker), publisher}, imex.JoinHolder, "NoDomain: there is no ComputeDomain quoin-node/quoin", "", holder},
+		{"holders whose domain was deleted", []string{pod("quoin-node", imexPod), publisher}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because pod quoin-node/w holds a channel of another domain, or of one that was deleted, on node n1", "", complete(t)},
+		{"nothing at all", nil, imex.JoinNone, "NoDomain: there is no ComputeDomain at all", "", complete(t)},
+		{"a publisher that has just begun", []string{publisher}, imex.JoinHolder, "NoDomain: there is no ComputeDomain quoin-node/quoin", "", complete(t)},
 		{"worker pods of a domain that is deleted", []string{going, pod("slurm", worker)}, imex.JoinSlurmd, "DomainDeleting: ComputeDomain slurm/a is being deleted, which ends the IMEX daemons of all its nodes", "u1", complete(t)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,15 +18,18 @@ const (
 	labelName, labelComponent   = "app.kubernetes.io/name", "app.kubernetes.io/component"
 	holderName, holderComponent = "quoin", "imex"
 	slurmdName, slurmdComponent = "slurmd", "worker"
+	publisherComponent          = "publisher"
 	joiningPods                 = labelName + " in (" + holderName + "," + slurmdName + ")," + labelComponent + " in (" + holderComponent + "," + slurmdComponent + ")"
 )
 
 // podFacts are the facts of a Pod.
 type podFacts struct {
-	uid    types.UID
-	owner  string
-	node   string   // where it runs, or the only node where it can run
-	claims []string // names of its ResourceClaims that exist
+	uid   types.UID
+	owner string
+	node  string // where it runs, or the only node where it can run
+	// claimed says that the pod has a node and ResourceClaims. A pod gets its node when its claims are allocated.
+	claimed bool
+	claims  []string // names of its ResourceClaims that exist
 	// templates are the templates of the ResourceClaims of a worker pod, with or without claims yet.
 	templates []string
 }
@@ -46,6 +49,7 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 		if len(pod.Spec.ResourceClaims) == 0 {
 			return out, join != imex.JoinHolder && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
 		}
+		out.claimed = pod.Spec.NodeName != ""
 		for i := range pod.Spec.ResourceClaims {
 			if template := pod.Spec.ResourceClaims[i].ResourceClaimTemplateName; template != nil && out.owner == imex.OwnerSlurmd {
 				out.templates = append(out.templates, *template)

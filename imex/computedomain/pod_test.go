@@ -69,7 +69,7 @@ func TestReadPod(t *testing.T) {
 		return p
 	}
 	tests := []readPodTest{
-		{"of the holder", pod(func(*corev1.Pod) {}), podFacts{uid: "u", owner: imex.OwnerHolder, node: "n1", claims: []string{"shared", "p-made-x7"}}, true},
+		{"of the holder", pod(func(*corev1.Pod) {}), podFacts{uid: "u", owner: imex.OwnerHolder, node: "n1", claimed: true, claims: []string{"shared", "p-made-x7"}}, true},
 		{"of Slurm, waiting", pod(func(p *corev1.Pod) {
 			p.Labels, p.Spec.NodeName, p.Spec.NodeSelector = slurmdLabels, "", map[string]string{corev1.LabelHostname: "n2"}
 		}), podFacts{uid: "u", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"shared", "p-made-x7"}, templates: []string{template, template, template}}, true},

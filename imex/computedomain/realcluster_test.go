@@ -18,7 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
-// TestRealCluster watches claims and pods while the real scheduler and the
+// TestRealCluster watches pods and lists claims while the real scheduler and the
 // driver's real controller work on them.
 func TestRealCluster(t *testing.T) { onDrivers(t, clusterWatched) }
 
@@ -122,11 +122,14 @@ func claimLines(claims []imex.Claim) []string {
 func (o *clusterTest) claims(t *testing.T) {
 	r := o.clusterRig
 	r.addPod(t, "holder-a", "quoin-imex-channel", "n0", holderLabels)
-	seenIs(t, o.c, "allocated", func(s *imex.Observation) bool { return len(s.Claims) == 1 && len(s.Claims[0].Pods) == 1 })
+	seenIs(t, o.c, "the holder has a node, and so its channel", func(s *imex.Observation) bool { return s.Join == imex.JoinHolder })
+	if seen := r.listed(t, o.c.config); len(seen.Claims) != 1 || len(seen.Claims[0].Pods) != 1 {
+		t.Errorf("a pod has a node before its claim is allocated: %+v", seen.Claims)
+	}
 	r.addPod(t, "slurmd-a", "quoin-imex-channel", "n0", slurmdLabels)
 	r.addPod(t, "free", "quoin-imex-channel", "n1", nil)
-	seenIs(t, o.c, "the free one", func(s *imex.Observation) bool {
-		return len(s.Claims) == 3 && strings.Contains(fmt.Sprint(s.Claims), "default/free]")
+	o.claimsAre(t, "the free one", func(claims []imex.Claim) bool {
+		return len(claims) == 3 && strings.Contains(fmt.Sprint(claims), "default/free]")
 	})
 	r.addPod(t, "late", "quoin-imex-channel", "", nil)
 	want := []string{
@@ -135,8 +138,7 @@ func (o *clusterTest) claims(t *testing.T) {
 		`late of default: node "" owner  pods [] waiting ""`,
 		`slurmd-a of default: node "n0" owner slurmd pods [] waiting "default/slurmd-a"`,
 	}
-	seen := seenIs(t, o.c, "four claims", func(s *imex.Observation) bool { return cmp.Equal(want, claimLines(s.Claims)) })
-	for _, c := range seen.Claims {
+	for _, c := range o.claimsAre(t, "four claims", func(claims []imex.Claim) bool { return cmp.Equal(want, claimLines(claims)) }) {
 		if c.Domain != o.domain.UID {
 			t.Errorf("claim %s is of domain %q, not %q", c.Name, c.Domain, o.domain.UID)
 		}
@@ -149,10 +151,20 @@ func (o *clusterTest) claims(t *testing.T) {
 	if err := r.RemovePod(t.Context(), "default", "late"); err != nil {
 		t.Fatal(err)
 	}
-	seen = seenIs(t, o.c, "one is gone", func(s *imex.Observation) bool { return len(s.Claims) == 3 })
-	if got := claimLines(seen.Claims); !cmp.Equal(got, slices.Delete(want, 2, 3)) {
+	left := o.claimsAre(t, "one is gone", func(claims []imex.Claim) bool { return len(claims) == 3 })
+	if got := claimLines(left); !cmp.Equal(got, slices.Delete(want, 2, 3)) {
 		t.Errorf("claims are %q", got)
 	}
+}
+
+// claimsAre waits for claims that a list has.
+func (o *clusterTest) claimsAre(t *testing.T, what string, is func([]imex.Claim) bool) (claims []imex.Claim) {
+	t.Helper()
+	until(t, tick(t), what, func() (bool, string) {
+		claims = o.listed(t, o.c.config).Claims
+		return is(claims), fmt.Sprint(claimLines(claims))
+	})
+	return claims
 }
 
 // daemonSpec is what the driver's controller has in its template for daemons.
@@ -199,26 +211,22 @@ func (o *clusterTest) runbook(t *testing.T) {
 }
 
 func (o *clusterTest) deleted(t *testing.T) {
-	for _, pod := range []string{"holder-a", "free"} {
-		if err := o.RemovePod(t.Context(), "default", pod); err != nil {
-			t.Fatal(err)
-		}
+	for _, pod := range []string{"slurmd-a", "free"} {
+		must(t, o.RemovePod(t.Context(), "default", pod))
 	}
-	seenIs(t, o.c, "no claims", func(s *imex.Observation) bool { return len(s.Claims) == 0 })
+	o.claimsAre(t, "no claims", func(claims []imex.Claim) bool { return len(claims) == 0 })
 	must(t, o.nvidia.ComputeDomains("default").Delete(t.Context(), "quoin", metav1.DeleteOptions{}))
 	o.domain = domainIs(t, o.c, "made again after the driver's cleaning", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }
 
 func (o *clusterTest) restarted(t *testing.T) {
 	o.StopServer()
-	if seen, err := o.c.Snapshot(); err != nil || len(seen.Claims) != 3 {
+	if seen, err := o.c.Snapshot(); err != nil || seen.Join != imex.JoinHolder {
 		t.Errorf("while the API server is away: %+v, %v", seen, err)
 	}
 	if err := o.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.RemovePod(t.Context(), "default", "slurmd-a"); err != nil {
-		t.Fatal(err)
-	}
-	seenIs(t, o.c, "what happened since", func(s *imex.Observation) bool { return len(s.Claims) == 2 })
+	must(t, o.RemovePod(t.Context(), "default", "holder-a"))
+	seenIs(t, o.c, "what happened since", func(s *imex.Observation) bool { return s.Join == imex.JoinSlurmd })
 }

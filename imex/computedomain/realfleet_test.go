@@ -72,10 +72,7 @@ func fleetJoins(t *testing.T, driver string) {
 
 	r.addPod(t, "slurmd-odd", "quoin-imex-channel", odd, slurmdLabels)
 	until(t, tick(t), "a second claim on a node", func() (bool, string) {
-		seen, err := o.c.Snapshot()
-		if err != nil {
-			return false, err.Error()
-		}
+		seen := r.listed(t, o.c.config)
 		seen.Nodes = o.nodes(t)
 		v := imex.Judge(seen)[odd]
 		return v.Ready() && v.Remedy != "", fmt.Sprintf("%+v", v)

@@ -156,7 +156,7 @@ func (o *nodeTest) moved(t *testing.T) {
 // but what concerns others does.
 func (o *nodeTest) rest(t *testing.T) {
 	rc, requests := counted(o.Config())
-	c := observer(t, rc, imex.Config{Namespace: "default"})
+	c := observer(t, rc, imex.Config{Namespace: "default", Join: imex.JoinHolder})
 	start(t, c.Run)
 	domainIs(t, c, "made", usable)
 	until(t, c.Changes(), "seen", func() (bool, string) {

@@ -53,9 +53,10 @@ func TestRealOutdated(t *testing.T) {
 	}
 	noteIs := func(what string, words ...string) {
 		t.Helper()
-		domainIs(t, o.c, what, func(d imex.Domain) bool {
+		until(t, tick(t), what, func() (bool, string) {
+			d := r.listed(t, o.c.config).Domain
 			lacks := func(word string) bool { return !strings.Contains(d.Note.Message, word) }
-			return usable(d) && (d.Note.Reason == imex.DomainOutdated) == (len(words) > 0) && !slices.ContainsFunc(words, lacks)
+			return usable(d) && (d.Note.Reason == imex.DomainOutdated) == (len(words) > 0) && !slices.ContainsFunc(words, lacks), fmt.Sprintf("%+v", d)
 		})
 	}
 	apply(strings.ReplaceAll(holder, "default", "quoin-node"))

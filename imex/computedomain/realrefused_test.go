@@ -12,7 +12,7 @@ import (
 )
 
 // roles are what the rights of a publisher are taken from: those to see the
-// domain and its cliques, to make it, and to see claims and pods.
+// domain and its cliques, to make it, and to see pods.
 const roles = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -29,9 +29,8 @@ rules:
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: claims}
+metadata: {name: pods}
 rules:
-- {apiGroups: [resource.k8s.io], resources: [resourceclaims], verbs: [list, watch]}
 - {apiGroups: [""], resources: [pods], verbs: [list, watch]}
 `
 
@@ -65,16 +64,16 @@ func TestRealRefused(t *testing.T) {
 	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Message, "allow the publisher") {
 		t.Errorf("the message is %q", d.Problem.Message)
 	}
-	until(t, tick(t), "without claims and with a domain that was refused", func() (bool, string) {
+	until(t, tick(t), "without pods and with a domain that was refused", func() (bool, string) {
 		seen, err := c.Snapshot()
-		return err == nil && seen.ClaimsUnread && seen.Domain == d, fmt.Sprintf("%+v, %v", seen, err)
+		return err == nil && seen.Workers == nil && seen.Domain == d, fmt.Sprintf("%+v, %v", seen, err)
 	})
 	allow("make")
 	domainIs(t, c, "made once the refusal is old", usable)
-	allow("claims")
-	until(t, c.Changes(), "claims", func() (bool, string) {
+	allow("pods")
+	until(t, c.Changes(), "pods", func() (bool, string) {
 		seen, err := c.Snapshot()
-		return err == nil && !seen.ClaimsUnread, "unread"
+		return err == nil && seen.Workers != nil, "unread"
 	})
 }
 

@@ -24,12 +24,12 @@ func (o *fleetTest) workersClaim(t *testing.T) {
 		`slurmd-a of default: node "" owner slurmd pods [] waiting "default/slurmd-a"`,
 		`slurmd-b of default: node "" owner slurmd pods [] waiting "default/slurmd-b"`,
 	}
-	seen := seenIs(t, o.c, "two that no node has", func(s *imex.Observation) bool {
-		ofSlurm := slices.DeleteFunc(claimLines(s.Claims), func(line string) bool { return !strings.HasPrefix(line, "slurmd-") })
+	o.claimsAre(t, "two that no node has", func(claims []imex.Claim) bool {
+		ofSlurm := slices.DeleteFunc(claimLines(claims), func(line string) bool { return !strings.HasPrefix(line, "slurmd-") })
 		return cmp.Equal(want, ofSlurm)
 	})
-	if seen.Workers != nil {
-		t.Errorf("worker pods on %v while the holder is to claim", seen.Workers)
+	if seen, err := o.c.Snapshot(); err != nil || seen.Workers != nil {
+		t.Errorf("worker pods on %v, %v, while the holder is to claim", seen.Workers, err)
 	}
 
 	slurmd := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Join: imex.JoinSlurmd, Namespace: "default"})}, specs: specs}

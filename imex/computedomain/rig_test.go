@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,20 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// listed is what quoin imex check sees: all objects, listed once.
+func (r *clusterRig) listed(t *testing.T, config imex.Config) *imex.Observation {
+	t.Helper()
+	list, err := r.Objects().List(t.Context(), strings.Fields(ListCommand)[2], "")
+	must(t, err)
+	objects := NewObjects(config)
+	for i := range list.Items {
+		text, err := list.Items[i].MarshalJSON()
+		must(t, err)
+		must(t, objects.Add(list.Items[i].GetKind(), text))
+	}
+	return objects.Seen()
 }
 
 // label writes a label of a node, whose value is in JSON: null takes it away.

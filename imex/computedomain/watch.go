@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -35,9 +34,6 @@ type watch[T any] struct {
 	changed func()
 	// open returns a new informer of the objects.
 	open func() cache.SharedIndexInformer
-
-	// version counts changes of facts, and starts and ends of run.
-	version atomic.Int64
 
 	mu     sync.Mutex
 	store  cache.Store // nil while nothing is watched
@@ -104,7 +100,6 @@ func (w *watch[T]) serve(store cache.Store, synced func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store, w.synced = store, synced
-	w.version.Add(1)
 }
 
 // slim is the transform of the informer. Most objects of a cluster have no facts: a
@@ -133,7 +128,6 @@ func recordOf[T any](obj any) *record[T] {
 func (w *watch[T]) compare(old, new *record[T]) {
 	had, has := old != nil && old.keep, new != nil && new.keep
 	if had != has || has && !reflect.DeepEqual(old.facts, new.facts) {
-		w.version.Add(1)
 		w.changed()
 	}
 }
@@ -198,11 +192,11 @@ func (d *driver) known() (imex.Service, error) {
 	if apierrors.IsNotFound(err) { // of an API server without DeviceClasses
 		return imex.NoService, nil
 	}
-	return ServiceOf(factsOf(found)), err
+	return serviceOf(factsOf(found)), err
 }
 
-// ServiceOf returns how the driver serves, by the names of the DeviceClasses.
-func ServiceOf(classes []string) imex.Service {
+// serviceOf returns how the driver serves, by the names of the DeviceClasses.
+func serviceOf(classes []string) imex.Service {
 	switch {
 	case !slices.Contains(classes, channelClass):
 		return imex.NoService

@@ -40,9 +40,11 @@ type State struct {
 	// Clique is empty if jobs have nothing to wait for on this node.
 	Clique string `json:"clique,omitempty"`
 	Ready  bool   `json:"ready"`
-	// Reason is a reason word of imex. Message says what is seen and what to do.
+	// Reason is a reason word of imex. Message says what is seen, and Remedy what to do, also on
+	// a node that is ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 	// Peers are the nodes of the domain of the host's own service: topology.IMEX has the
 	// form. A job waits for those of its nodes that are dead although this node is ready.
 	Peers []topology.IMEXPeer `json:"peers,omitempty"`

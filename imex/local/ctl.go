@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quoin-hpc/quoin/imex/child"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -36,11 +32,7 @@ type ctl struct {
 	// underWay gets the answer to the question asked at since; nil without one.
 	underWay chan answer
 	since    time.Time
-	// stop ends the program of the question that is under way.
-	stop context.CancelFunc
-	// of is the question that the states answer.
-	of             question
-	daemon, domain said
+	last     answer
 }
 
 // answer is what the program said to a question.
@@ -50,20 +42,19 @@ type answer struct {
 }
 
 // ask asks a question, unless one is still under way, and waits for the answer for
-// patience at most.
-func (c *ctl) ask(q question) {
-	if q != c.of {
-		c.forget()
-		c.of = q
+// patience at most. It returns the last answer to this question. The program of a question ends
+// when this process does.
+func (c *ctl) ask(q question) answer {
+	if q != c.last.to {
+		c.last = answer{to: q}
 	}
 	if c.underWay == nil {
 		c.underWay, c.since = make(chan answer, 1), time.Now()
-		var ctx context.Context
-		ctx, c.stop = context.WithTimeout(context.Background(), c.timeout)
-		go func(to chan<- answer, done func()) {
+		ctx, done := context.WithTimeout(context.Background(), c.timeout)
+		go func(to chan<- answer) {
+			defer done()
 			to <- q.ask(ctx)
-			done()
-		}(c.underWay, c.stop)
+		}(c.underWay)
 	}
 	patience := time.NewTimer(c.patience)
 	defer patience.Stop()
@@ -71,36 +62,23 @@ func (c *ctl) ask(q question) {
 	case a := <-c.underWay:
 		c.underWay = nil
 		if a.to == q {
-			c.daemon.take(a.daemon)
-			c.domain.take(a.domain)
+			c.last.daemon.take(a.daemon)
+			c.last.domain.take(a.domain)
 		}
 	case <-patience.C:
 		if time.Since(c.since) >= c.timeout+dieWithin {
 			stuck := said{err: errors.New(ctlProgram + " does not end when it is killed: the driver holds it; see dmesg")}
-			c.daemon.take(stuck)
+			c.last.daemon.take(stuck)
 			if q.domain {
-				c.domain.take(stuck)
+				c.last.domain.take(stuck)
 			}
 		}
 	}
-}
-
-// end ends the program of the question that is under way. It waits a while for the program's end, because this process
-// ends next.
-func (c *ctl) end() {
-	if c.underWay == nil {
-		return
-	}
-	c.stop()
-	select {
-	case <-c.underWay:
-	case <-time.After(dieWithin):
-	}
-	c.underWay = nil
+	return c.last
 }
 
 // forget forgets what was said.
-func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
+func (c *ctl) forget() { c.last = answer{} }
 
 // said is a state that the program said, or why it said none. Both are empty before the
 // first answer, and for a state that was not asked for.
@@ -133,10 +111,7 @@ func (s *said) take(now said) {
 func (q question) ask(ctx context.Context) answer {
 	a := answer{to: q, daemon: q.askDaemon(ctx)}
 	if q.domain {
-		ask := func(words ...string) said { return q.run(ctx, nil, q.parseDomain, strings.Join(words, " "), words...) }
-		if a.domain = ask("-c", q.config, "-N", "-j", "-H"); a.domain.err != nil && ctx.Err() == nil {
-			a.domain = ask("-c", q.config, "-N", "-j") // an older program knows no -H, which is for the nodes' names
-		}
+		a.domain = q.run(ctx, nil, q.parseDomain, "-c "+q.config+" -N -j", "-c", q.config, "-N", "-j")
 	}
 	return a
 }
@@ -148,7 +123,7 @@ func (q question) askDaemon(ctx context.Context) said {
 		return said{err: fmt.Errorf("write a configuration for %s: %w", ctlProgram, err)}
 	}
 	defer func() { _ = config.Close() }() // nothing of it is left then
-	return q.run(ctx, config, parseDaemonState, "-q of the daemon at "+q.service.at, "-c", inheritedFile, "-q")
+	return q.run(ctx, []*os.File{config}, parseDaemonState, "-q of the daemon at "+q.service.at, "-c", inheritedFile, "-q")
 }
 
 // inheritedFile is the path by which a program finds the one file that it inherits.
@@ -168,10 +143,10 @@ func withoutPath(text string) (*os.File, error) {
 	return file, nil
 }
 
-// run runs the program and reads the state that it prints. inherits is a file that it inherits, or
-// nil, and asked is what it is asked, for people.
-func (q question) run(ctx context.Context, inherits *os.File, parse func([]byte) (said, error), asked string, args ...string) said {
-	text, err := output(ctx, inherits, q.program, args...)
+// run runs the program and reads the state that it prints. asked is what it is asked, for people.
+func (q question) run(ctx context.Context, inherits []*os.File, parse func([]byte) (said, error), asked string, args ...string) said {
+	program := child.Program{Path: q.program, Args: args, Inherits: inherits, Most: maxSaid}
+	text, err := program.Output(ctx)
 	var answer said
 	if err == nil {
 		answer, err = parse(text)
@@ -182,79 +157,11 @@ func (q question) run(ctx context.Context, inherits *os.File, parse func([]byte)
 	return answer
 }
 
-// output runs a program and returns what it prints. When ctx ends, output kills the program with
-// all that the program started. If the program fails, the error has the first line of its
-// complaint.
-func output(ctx context.Context, inherits *os.File, program string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // NVIDIA's own program
-	// A process group of its own, which is killed as a whole, and when this process ends.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Cancel = kill
-	cmd.WaitDelay = dieWithin / 2 // a child of the program may keep the pipe
-	if inherits != nil {
-		cmd.ExtraFiles = []*os.File{inherits}
-	}
-	var text, complaint bounded
-	cmd.Stdout, cmd.Stderr = &text, &complaint
-	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
-	switch {
-	case text.over || complaint.over:
-		return nil, fmt.Errorf("an answer of more than %d KiB", maxSaid>>10)
-	case ctx.Err() != nil:
-		return nil, errors.New("no answer in time")
-	case errors.Is(err, exec.ErrWaitDelay):
-		_ = kill() // the child that keeps the pipe is in the group
-		return nil, errors.New("it has ended, and a process that it started has not")
-	case err != nil:
-		return nil, complained(err, append(complaint.data, text.data...))
-	}
-	return text.data, nil
-}
-
-// complained adds to an error the first line of what a program has printed.
-func complained(err error, text []byte) error {
-	const most = 200
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	line = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError {
-			return -1
-		}
-		return r
-	}, line))
-	if runes := []rune(line); len(runes) > most {
-		line = string(runes[:most]) + "..."
-	}
-	if line == "" {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, line)
-}
-
-// bounded keeps what is written to it, up to maxSaid.
-type bounded struct {
-	data []byte
-	over bool
-}
-
-var errOver = errors.New("too much")
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.data)+len(p) > maxSaid {
-		b.over = true
-		return 0, errOver // closes the pipe
-	}
-	b.data = append(b.data, p...)
-	return len(p), nil
-}
-
 // parseDaemonState reads what -q prints: one word.
 func parseDaemonState(text []byte) (said, error) {
 	state := strings.TrimSpace(string(text))
 	if !isState(state) {
-		return said{}, complained(errors.New("the answer is not one word such as READY"), text)
+		return said{}, child.Complained(errors.New("the answer is not one word such as READY"), text)
 	}
 	return said{state: state}, nil
 }

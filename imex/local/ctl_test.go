@@ -153,13 +153,14 @@ func TestLocalForgets(t *testing.T) {
 
 func TestLocalHostDaemon(t *testing.T) {
 	m := newDaemonMachine(t, hostConfig)
+	put.File(t, filepath.Join(m.root, addressesFile), routesText, 0o600)
 	for _, state := range []string{"UP", "DEGRADED", "DOWN"} {
 		m.says("READY", strings.ReplaceAll(upAnswer, `"UP"`, `"`+state+`"`))
 		if got, want := m.read(), "235 0 READY/"+state+" true"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got, want := m.calls(), strings.Repeat("-c /proc/self/fd/3 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j -H\n", 3); got != want {
+	if got, want := m.calls(), strings.Repeat("-c /proc/self/fd/3 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j\n", 3); got != want {
 		t.Errorf("calls\n%swant\n%s", got, want)
 	}
 	// A file that a daemon in a pod has left changes nothing: it cannot run beside the service.

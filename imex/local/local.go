@@ -63,9 +63,6 @@ func New(o Options) *Reader {
 	return r
 }
 
-// Close ends a question to the daemon that is under way.
-func (r *Reader) Close() { r.ctl.end() }
-
 // Read reads the machine. A fact that cannot be read is absent, with a problem. A state
 // of the daemon outlives one question without an answer. Drivers offer channels on
 // machines that need none too. Therefore Read asks a daemon only if a GPU is in a clique.
@@ -131,11 +128,11 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 		p.add("daemon's state", err)
 		return
 	}
-	r.ctl.ask(*q)
-	facts.DaemonState = r.ctl.daemon.state
-	facts.DomainState, facts.Peers = r.ctl.domain.state, r.ctl.domain.peers
-	p.add("daemon's state", r.ctl.daemon.err)
-	p.add("domain's state", r.ctl.domain.err)
+	answer := r.ctl.ask(*q)
+	facts.DaemonState = answer.daemon.state
+	facts.DomainState, facts.Peers = answer.domain.state, answer.domain.peers
+	p.add("daemon's state", answer.daemon.err)
+	p.add("domain's state", answer.domain.err)
 	if facts.HostService && !q.domain {
 		p.add("domain's state", fmt.Errorf("%s, which lists the nodes of the domain, is not there; in a container mount its folder by the same path", q.nodes))
 	}

@@ -2,7 +2,9 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // The list of a domain's nodes, which nvidia-imex reads, and the names of these nodes in Slurm,
@@ -30,9 +33,9 @@ func FormatNodes(names map[netip.Addr]string) (nodes, named []byte) {
 	return list.Bytes(), text.Bytes()
 }
 
-// NamesPeers reports whether the list of the machine's own IMEX service, below root, has several
-// nodes. It is nil if a file cannot be read.
-func NamesPeers(root string) *bool {
+// CountNodes counts the nodes in the list of the machine's own IMEX service, below root. It returns nil
+// if a file cannot be read.
+func CountNodes(root string) *int {
 	text, err := atomicfile.Read(filepath.Join(root, hostConfig))
 	if err != nil {
 		return nil
@@ -47,42 +50,43 @@ func NamesPeers(root string) *bool {
 			nodes++
 		}
 	}
-	return new(nodes > 1)
+	return &nodes
 }
 
 // readNames reads the names beside a list of nodes. Without the file there are none.
-func readNames(nodes string) map[netip.Addr]string {
-	data, err := atomicfile.Read(filepath.Join(filepath.Dir(nodes), NamesFile))
-	if err != nil {
-		return nil
+func readNames(nodes string) (map[string]string, error) {
+	path := filepath.Join(filepath.Dir(nodes), NamesFile)
+	data, err := atomicfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return parseNames(data)
+	if err != nil {
+		return nil, err
+	}
+	names, err := parseNames(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return names, nil
 }
 
-// parseNames reads lines of an address and a name. A line that is none of these costs one
-// name, and an address or a name that two lines have costs these.
-func parseNames(text []byte) map[netip.Addr]string {
-	names, times := map[netip.Addr]string{}, map[string]int{}
+// parseNames reads lines of an address and a name. Two lines with one address or one name are an error,
+// because nobody knows which line is right.
+func parseNames(text []byte) (map[string]string, error) {
+	names, taken := map[string]string{}, map[string]bool{}
+	number := 0
 	for line := range strings.Lines(string(text)) {
+		number++
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)
-		if len(words) != 2 {
+		if len(words) == 0 {
 			continue
 		}
-		address, err := netip.ParseAddr(words[0])
-		name := cleanName(words[1])
-		if err != nil || name == "" {
-			continue
+		host := hostOf(words[0])
+		if len(words) != 2 || host == "" || hostlist.CheckName(words[1]) != nil || names[host] != "" || taken[words[1]] {
+			return nil, fmt.Errorf("line %d: want an address and a name in Slurm, each once", number)
 		}
-		address = address.Unmap().WithZone("")
-		if old, is := names[address]; is && old != name {
-			name = ""
-		}
-		names[address] = name
+		names[host], taken[words[1]] = words[1], true
 	}
-	for _, name := range names {
-		times[name]++
-	}
-	maps.DeleteFunc(names, func(_ netip.Addr, name string) bool { return name == "" || times[name] > 1 })
-	return names
+	return names, nil
 }

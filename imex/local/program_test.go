@@ -6,13 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
@@ -58,7 +56,7 @@ func TestLocalBadAnswers(t *testing.T) {
 			m.script(tt.script)
 			want := "235 0 / true\n" +
 				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -q of the daemon at 10.0.0.1:50005: " + tt.daemon + "\n" +
-				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j" + map[bool]string{true: " -H"}[tt.name == "hangs"] + ": " + tt.domain
+				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j: " + tt.domain
 			for range 2 {
 				facts, problems := m.local.Read(true)
 				if diff := cmp.Diff(want, m.shown(facts, problems)); diff != "" || facts.DaemonFault != "" {
@@ -117,65 +115,6 @@ func TestLocalMissedAnswer(t *testing.T) {
 	}
 }
 
-// TestLocalEndsAll hangs with a child, which ends, too.
-func TestLocalEndsAll(t *testing.T) {
-	tests := []struct{ name, last, want string }{
-		{"program hangs", "wait", "no answer in time"},
-		{"program ends", "echo READY", "it has ended, and a process that it started has not"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			m := newDaemonMachine(t, podConfig)
-			if tt.last == "wait" {
-				m.local.ctl.timeout = 10 * time.Second // the child must have started
-			}
-			file := filepath.Join(m.root, "child")
-			m.script("sleep 1000 & echo $! >" + file + "\n" + tt.last)
-			if got := m.read(); !strings.HasSuffix(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var child int
-			if _, err := fmt.Sscan(string(data), &child); err != nil {
-				t.Fatal(err)
-			}
-			for deadline := time.Now().Add(3 * time.Minute); lives(child); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					_ = syscall.Kill(child, syscall.SIGKILL)
-					t.Fatalf("process %d lives", child)
-				}
-			}
-		})
-	}
-}
-
-// TestLocalClose closes a reader while the program hangs, with a child: both end at once.
-func TestLocalClose(t *testing.T) {
-	m := newDaemonMachine(t, podConfig)
-	m.local.ctl.patience, m.local.ctl.timeout = time.Millisecond, time.Hour
-	pids := filepath.Join(m.root, "pids")
-	m.script("sleep 1000 & echo $$ $! >" + pids + "\nwait")
-	m.read()
-	var program, child int
-	await.Until(t, "the program", func() bool {
-		data, _ := os.ReadFile(pids)
-		n, _ := fmt.Sscan(string(data), &program, &child)
-		return n == 2
-	})
-	m.local.Close()
-	await.Until(t, "the end of the program and its child", func() bool { return !lives(program) && !lives(child) })
-}
-
-// lives reports whether a process is there and has not ended.
-func lives(pid int) bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, state, _ := strings.Cut(string(data), ") ")
-	return err == nil && !strings.HasPrefix(state, "Z")
-}
-
 // TestLocalPatience has an answer come after the reading: the next one has it, and
 // nothing is asked while it is under way.
 func TestLocalPatience(t *testing.T) {
@@ -216,7 +155,7 @@ func TestLocalStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
+	c.last.to, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
 	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl does not end when it is killed: the driver holds it; see dmesg"
 	for range 2 {
 		if got := m.read(); got != want {

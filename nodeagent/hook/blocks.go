@@ -13,16 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// neighbours says whether another node of a job is in the block of this node. A block
-// is a clique: nodes of different blocks need no IMEX between them.
-type neighbours int
-
-const (
-	neighboursUnknown neighbours = iota
-	neighboursNone               // each other node of the job is in another block
-	neighboursSome               // one is in the block of this node
-)
-
 // block is a block of a topology, with its nodes as a host list. Blocks of different
 // topologies may have the same nodes.
 type block struct{ topology, name, nodes string }
@@ -44,15 +34,6 @@ func readTopology(slurmConf string) (text []byte, blocks blocksOf, ok bool) {
 		text, err = atomicfile.Read(filepath.Join(filepath.Dir(slurmConf), "topology.conf"))
 	}
 	return text, blocks, err == nil
-}
-
-// readNeighbours reads the topology beside slurm.conf. Whatever cannot be read is unknown.
-func readNeighbours(slurmConf, node, nodeList string) neighbours {
-	text, blocks, ok := readTopology(slurmConf)
-	if !ok {
-		return neighboursUnknown
-	}
-	return findNeighbours(text, blocks, node, nodeList)
 }
 
 // readBlocks reads from the same file in which blocks a job's nodes are.
@@ -99,42 +80,6 @@ func findBlocks(text []byte, blocks blocksOf, nodeList string) (found []rundir.J
 		}
 	}
 	return found, known
-}
-
-// findNeighbours looks for a job's nodes in the blocks of a topology. They are unknown
-// if the blocks lack this node, or another node of the job.
-func findNeighbours(text []byte, blocks blocksOf, node, nodeList string) neighbours {
-	placed := map[string]bool{} // the job's nodes: whether a block has the node
-	if err := hostlist.Walk(nodeList, func(name []byte) { placed[string(name)] = false }); err != nil {
-		return neighboursUnknown
-	}
-	if _, ok := placed[node]; !ok {
-		return neighboursUnknown
-	}
-	some := false
-	var bad error
-	err := blocks(text, func(b block) {
-		own, others := false, false
-		bad = errors.Join(bad, hostlist.Walk(b.nodes, func(name []byte) {
-			if _, ok := placed[string(name)]; ok {
-				placed[string(name)] = true
-				own, others = own || string(name) == node, others || string(name) != node
-			}
-		}))
-		some = some || own && others
-	})
-	if err != nil || bad != nil {
-		return neighboursUnknown
-	}
-	for _, is := range placed {
-		if !is && !some {
-			return neighboursUnknown
-		}
-	}
-	if some && placed[node] {
-		return neighboursSome
-	}
-	return neighboursNone
 }
 
 // confBlocks reads the lines of blocks of topology.conf, and of `scontrol show topology`.

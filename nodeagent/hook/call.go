@@ -34,7 +34,7 @@ type hook struct {
 
 	initStart   uint64
 	slurmdStart func() uint64
-	lookUp      lookUp // nil: by resolver
+	lookUp      lookUp
 
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are

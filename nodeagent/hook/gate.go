@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -27,8 +28,9 @@ const (
 	// holdPause follows a hold: slurmctld answers before it tells the job's nodes. If the
 	// Prolog ended in between, slurmd would start the job's script.
 	holdPause = time.Second
-	// maxGateMessage bounds what is printed of a gate's message, in bytes.
+	// maxGateMessage bounds what is printed of a gate's message, and maxQuoted a list, in bytes.
 	maxGateMessage = 500
+	maxQuoted      = 200
 	// gateGrace is what the gate may take beyond its wait.
 	gateGrace = time.Second
 )
@@ -44,11 +46,9 @@ type gateWait struct {
 	info  *rundir.JobInfo
 	start time.Time
 	now   *gate.State // what the gate's file said last
-	peers gate.Peers  // of a gate that is shut, or whose peers are not all connected
-	// addresses are those of the job's nodes, nil before they are looked up. block has the
-	// job's nodes in the block of this node, empty if it is not known.
+	peers gate.Peers  // by compare
+	// addresses are those of the job's nodes, nil before they are looked up.
 	addresses gate.Addresses
-	block     map[string]bool
 }
 
 // passGate makes a job across nodes wait for the gate and returns the exit status: 1
@@ -106,10 +106,6 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	}
 	end := time.NewTimer(time.Duration(g.Wait))
 	defer end.Stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the question to slurmctld
-	var answer <-chan neighbours
-	found := neighboursUnknown
 	for open := rundir.GateReady; ; open = rundir.GateWaited {
 		if p, unknown := g.look(); unknown {
 			return p
@@ -117,90 +113,67 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		if g.now.Clique == "" {
 			return passage{}
 		}
-		isOpen := g.isOpen()
-		switch {
-		case isOpen && len(g.peers.Unknown) == 0 && !g.hidden():
-			return passage{word: open}
-		case open == rundir.GateReady: // once, because it reads a file
-			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown && !isOpen {
-				answer = g.ask(ctx)
-			}
-		}
-		if g.compare(found) == neighboursNone {
-			return passage{word: rundir.GateAlone}
-		}
-		if isOpen {
-			if p, settled := g.settle(ctx, open); settled {
-				return p
-			}
+		if g.peers = g.compare(ctx); g.now.Ready && !g.peers.Apart {
+			return g.opened(open)
 		}
 		select {
 		case <-ctx.Done():
 			return g.goesOn(rundir.GateSignal, "told to stop after "+g.waited().String())
-		case found = <-answer:
 		case <-end.C:
-			return g.end(ctx, g.compare(found))
+			return g.end(ctx)
 		case <-time.After(gatePoll):
 		}
 	}
 }
 
-// isOpen reports whether this node is ready, and none of the job's nodes is known to be
-// without a connection to it.
-func (g *gateWait) isOpen() bool {
-	g.peers = gate.Peers{}
+// compare compares the gate with the job's nodes. If a peer that is not connected has no name,
+// the addresses of the job's nodes may tell, and are looked up once.
+func (g *gateWait) compare(ctx context.Context) gate.Peers {
 	if g.now.Ready && len(g.now.Peers) == 0 && g.now.PeersUnknown == "" {
-		return true
+		return gate.Peers{} // nothing to compare
 	}
-	g.peers = g.now.PeersOf(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), g.addresses)
-	return g.now.Ready && !g.peers.Apart
+	node, nodeList := g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")
+	peers := g.now.PeersOf(node, nodeList, g.addresses)
+	if len(peers.Unnamed) > 0 && g.addresses == nil {
+		g.addresses = addressesOf(ctx, g.h.lookUp, peers.Unknown)
+		peers = g.now.PeersOf(node, nodeList, g.addresses)
+	}
+	return peers
 }
 
-// hidden reports whether the job has components whose nodes are not known here, and may be
-// peers that are not connected.
-func (g *gateWait) hidden() bool {
-	return g.h.env("SLURM_HET_JOB_ID") != "" && (len(g.now.Peers) > 0 || g.now.PeersUnknown != "")
-}
-
-// compare says whether another node of the job is in the clique of this node, by the
-// topology and by the nodes that have joined the clique: those are in it, whatever the
-// topology says. The list of a component lacks the other components' nodes.
-func (g *gateWait) compare(found neighbours) neighbours {
+// opened is about an open gate. The job goes on, with a line if this node may lack a connection
+// to a node of the job. The list of a component lacks the nodes of the job's other components.
+func (g *gateWait) opened(open string) passage {
+	component := g.h.env("SLURM_HET_JOB_ID") != ""
+	var to, why string
 	switch {
-	case g.peers.Others, g.peers.Apart:
-		return neighboursSome
-	case found == neighboursNone && g.h.env("SLURM_HET_JOB_ID") != "":
-		return neighboursUnknown
+	case len(g.peers.Unknown) > 0:
+		to = topology.Cut(hostlist.Compress(g.peers.Unknown), maxQuoted)
+	case component && (len(g.now.Peers) > 0 || g.now.PeersUnknown != ""):
+		to = "the nodes of the job's other components"
+	default:
+		return passage{word: open}
 	}
-	return found
-}
-
-// ask asks slurmctld, which knows the blocks of nodes that no file names. The channel gets
-// one answer, or nothing if nobody can be asked.
-func (g *gateWait) ask(ctx context.Context) <-chan neighbours {
-	answer := make(chan neighbours, 1)
-	if g.info == nil || g.h.env("SLURM_HET_JOB_ID") != "" {
-		return answer
+	switch {
+	case g.now.PeersUnknown != "":
+		why = g.now.PeersUnknown
+	case len(g.peers.Unknown) == 0:
+		why = "it has " + topology.Cut(imex.PeersText(g.now.Peers), maxQuoted)
+	case len(g.peers.Unnamed) > 0:
+		why = "the names in Slurm are not known of these peers: " + topology.Cut(strings.Join(g.peers.Unnamed, ", "), maxQuoted) + ". What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
+	default:
+		why = "nvidia-imex-ctl -N does not say it"
 	}
-	command := scontrol(*g.info)
-	command.Timeout = rundir.Duration(holdTimeout)
-	conf, node, nodeList, pauseFor := g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), spread(g.h.env("SLURM_JOB_NUM_NODES"))
-	go func() {
-		pause(ctx, pauseFor)
-		if text, err := command.run(ctx, conf, "show", "topology"); err == nil {
-			answer <- findNeighbours(text, confBlocks, node, nodeList)
-		}
-	}()
-	return answer
+	return passage{rundir.GateUnknown, g.lineOf("PeersUnknown", g.waited(), nil, "whether this node is connected to "+to+" is not known: "+why+"; the job goes on")}
 }
 
 // end is the end of the wait in front of a shut gate. All nodes that are to join the
-// clique have joined by now.
-func (g *gateWait) end(ctx context.Context, found neighbours) passage {
+// clique have joined by now. The list of a component lacks the nodes of the job's other components.
+func (g *gateWait) end(ctx context.Context) passage {
 	switch {
-	case found == neighboursUnknown && g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == "":
+	case g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == "":
 		return passage{word: rundir.GateAlone}
-	case found == neighboursSome || g.Policy != rundir.GateFail && g.Policy != rundir.GateHold:
+	case g.peers.Others || g.Policy != rundir.GateFail && g.Policy != rundir.GateHold:
 		return g.shut(ctx)
 	}
 	return passage{rundir.GateWarn, g.line(g.waited(), "whether another node of the job is in its clique is not known, so the job goes on")}
@@ -308,7 +281,11 @@ func (g *gateWait) line(waited time.Duration, outcome string) string {
 
 func (g *gateWait) lineOf(reason string, waited time.Duration, missing []string, outcome string) string {
 	var parts []string
-	if text := g.now.Message; text != "" {
+	text := g.now.Message
+	if g.now.Remedy != "" {
+		text += ". What to do: " + g.now.Remedy
+	}
+	if text != "" {
 		parts = append(parts, topology.Cut(text, maxGateMessage))
 	}
 	if !g.peers.Known && len(g.now.Members) > 0 {

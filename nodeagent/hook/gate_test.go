@@ -23,37 +23,6 @@ var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODE
 // slinky is the environment of one whose Slurm names are not those of Kubernetes.
 var slinky = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}
 
-// twoRacks is a topology.yaml with n1 and n2 in different blocks.
-const twoRacks = `---
-- topology: nvl
-  cluster_default: true
-  block:
-    block_sizes: [2]
-    blocks:
-      - block: b1
-        nodes: n[1,3]
-      - block: b2
-        nodes: n[2,4]
-- topology: fabric
-  cluster_default: false
-  tree:
-    switches:
-      - switch: leaf1
-        nodes: n[1-4]
-`
-
-// topology writes a topology beside slurm.conf.
-func (p *place) topology(name, text string) {
-	if err := os.WriteFile(filepath.Join(filepath.Dir(p.conf), name), []byte(text), 0o600); err != nil {
-		p.t.Error(err)
-	}
-}
-
-// jobInfo has a script stand for scontrol, at a gate that waits long.
-func (p *place) jobInfo(script string) {
-	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: 20 * second})
-}
-
 // gate has the site want a gate.
 func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
 	p.t.Helper()
@@ -73,8 +42,17 @@ func (p *place) agent(ready bool, members ...gate.Member) {
 
 // peers writes a gate that is open, with peers such as 10.0.0.2=n2:dead.
 func (p *place) peers(words ...string) {
-	g := gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", Message: "DEGRADED"}
-	for _, w := range words {
+	p.service(gate.State{Ready: true, Reason: "Ready", Message: "DEGRADED"}, words)
+}
+
+// waits writes a gate that is shut, with peers.
+func (p *place) waits(words ...string) {
+	p.service(gate.State{Reason: "NotReady", Message: "WAITING_FOR_PEERS"}, words)
+}
+
+func (p *place) service(g gate.State, peers []string) {
+	g.Node, g.BootID, g.Clique = "n1", testBoot, "c.1"
+	for _, w := range peers {
 		address, rest, _ := strings.Cut(w, "=")
 		name, state, _ := strings.Cut(rest, ":")
 		g.Peers = append(g.Peers, topology.IMEXPeer{Address: address, Name: name, State: state})
@@ -167,14 +145,13 @@ func TestGate(t *testing.T) {
 		{"one without a name, and the file of names is there", &fails, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead", "10.0.0.3=:connected") }, "fail", `missing=n2 `},
 		{"whether one is connected is not said", &atOnce, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:unknown") }, "unknown",
 			`^quoin-hook: gate job=7 node=n1 reason=PeersUnknown waited=[.0-9]+m?s missing= message="DEGRADED; whether this node is connected to n2 is not known: nvidia-imex-ctl -N does not say it; the job goes on"\n$`},
-		{"one without a name, in another block", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-3]"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
-			p.topology("topology.yaml", twoRacks)
+		{"one node of the job is no peer by name, and a peer without a name is not connected", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-3]"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
 			p.peers("10.0.0.1=n1:self", "10.0.0.3=n3:connected", "10.0.0.9=:dead")
-		}, "ready", `^$`},
-		{"one is not connected, and each node of the job is in another block", &atOnce, wide, func(p *place) {
-			p.topology("topology.yaml", twoRacks)
-			p.peers("10.0.0.1=n1:self", "10.0.0.9=:dead")
-		}, "alone", `^$`},
+		}, "unknown", `connected to n2 is not known: the names in Slurm are not known of these peers: 10\.0\.0\.9\. What to do: `},
+		{"its own service waits, and the job has another peer", &fails, wide, func(p *place) { p.waits("10.0.0.1=n1:self", "10.0.0.2=n2:unknown") }, "fail",
+			`reason=NotReady waited=[1-9][.0-9]*s missing=n1 message="WAITING_FOR_PEERS; the job is refused"`},
+		{"its own service waits, and the job has no other peer", &fails, wide, func(p *place) { p.waits("10.0.0.1=n1:self", "10.0.0.3=n3:unknown") }, "warn",
+			`reason=NotReady .* message="WAITING_FOR_PEERS; whether another node of the job is in its clique is not known, so the job goes on"`},
 		{"nothing is known of the peers", &atOnce, wide, func(p *place) {
 			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", PeersUnknown: "nobody answers"}); err != nil {
 				p.t.Error(err)
@@ -195,31 +172,10 @@ func TestGate(t *testing.T) {
 		{"only others do not", &atOnce, wide, func(p *place) {
 			p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:connected", "10.0.0.3=n3:dead", "10.0.0.4=n4:unknown")
 		}, "ready", `^$`},
+		{"a component, alone in its clique", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) { p.agent(false, gate.Member{Node: "n1"}) }, "warn", `is not known, so the job goes on`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
-		{"one node of each rack, by topology.yaml", &atOnce, wide, func(p *place) {
-			p.topology("topology.yaml", twoRacks)
-			p.agent(false, gate.Member{Node: "n3"})
-		}, "alone", `^$`},
-		{"one node of each rack, by topology.conf", &atOnce, wide, func(p *place) {
-			p.topology("topology.conf", "BlockName=b1 Nodes=n[1,3]\nBlockName=b2 Nodes=n[2,4]\n")
-			p.agent(false)
-		}, "alone", `^$`},
-		{"one node of each rack, by slurmctld", &atOnce, wide, func(p *place) {
-			p.jobInfo(`if [ "$*" = "show topology" ]; then echo BlockName=b1 BlockIndex=0 Nodes=n1,n3 BlockSize=2; echo BlockName=b2 BlockIndex=1 Nodes=n2,n4 BlockSize=2; else echo JobId=7 JobName=x 'UserId=u(1)' JobState=RUNNING; fi`)
-			p.agent(false)
-		}, "alone", `^$`},
-		{"one rack, by topology.yaml", &fails, slinky, func(p *place) {
-			p.topology("topology.yaml", strings.Replace(twoRacks, "n[1,3]", "w-[0-1]", 1))
-			p.both(false)
-		}, "fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
-		{"a neighbour has joined, whatever the topology says", &fails, wide, func(p *place) {
-			p.topology("topology.yaml", twoRacks)
-			p.agent(false, gate.Member{Node: "n2"})
-		}, "fail", `missing=n1,n2 message=.*; the job is refused`},
-		{"one node of each rack, a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
-			p.topology("topology.yaml", twoRacks)
-			p.agent(false)
-		}, "warn", `is not known, so the job goes on`},
+		{"a neighbour has joined", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n2"}) }, "fail", `missing=n1,n2 message=.*; the job is refused`},
+		{"a component, and its neighbours are not known", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) { p.agent(false) }, "warn", `is not known, so the job goes on`},
 		{"its neighbours are not known", &fails, wide, func(p *place) { p.agent(false) }, "warn",
 			`missing=n1 message="its entry is not ready; whether another node of the job is in its clique is not known, so the job goes on"`},
 		{"no file", &atOnce, wide, func(*place) {}, "stale", `job 7: gate: read gate: open .*/gate.json: no such file or directory: is the agent on this node\?; the job goes on without waiting for IMEX\n$`},

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -38,13 +37,16 @@ type Options struct {
 	Stderr io.Writer
 	// LookUp returns the addresses of a name; nil asks what the machine's own programs ask (getent). A
 	// job across nodes needs it if a peer of this node's IMEX service is not connected and has no name.
-	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
+	LookUp func(ctx context.Context, name string) []string
 }
 
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
 	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
+	if h.lookUp == nil {
+		h.lookUp = resolver
+	}
 	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id

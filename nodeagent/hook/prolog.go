@@ -97,8 +97,8 @@ func (h *job) resolve(r *rundir.Record) {
 			unlisted = fmt.Errorf("SLURM_JOB_GPUS=%s: %w; these GPUs get no label", hostlist.Shorten(r.Indices), unlisted)
 		}
 	}
-	var unresolved error
-	r.GPUs, r.UUIDs, unresolved = rundir.Resolve(inv, r.Devices, visible)
+	held, unresolved := inv.Resolve(r.Devices, visible)
+	r.SetDevices(held)
 	r.Unresolved = !current || unlisted != nil || unresolved != nil
 	if missing != nil {
 		h.fail(rundir.CallInventory, "%s", h.withoutInventory(missing, inv, r.GPUs))
@@ -108,9 +108,6 @@ func (h *job) resolve(r *rundir.Record) {
 	}
 	if unresolved != nil {
 		h.fail(rundir.CallEnvironment, "%v", unresolved)
-	}
-	if r.GPUs == nil {
-		r.GPUs = []string{}
 	}
 	if current {
 		h.warn(r, inv)

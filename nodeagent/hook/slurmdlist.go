@@ -34,76 +34,64 @@ func (h *job) placedDevices(inv *rundir.Inventory, places []int) (devices []stri
 	if conf == "" {
 		return nil, errors.New("SLURM_CONF is not set, so slurmd's gres.conf is not known")
 	}
-	files := confFiles{folder: filepath.Dir(conf)}
-	list, err := files.slurmdList(inv, h.env("SLURMD_NODENAME"), filepath.Base(conf))
+	files := confFiles{folder: filepath.Dir(conf), slurmConf: filepath.Base(conf), node: h.env("SLURMD_NODENAME")}
+	list, err := files.slurmdList(inv)
 	if err != nil {
 		return nil, err
 	}
-	if devices, err = pick(list, places); err != nil {
-		return nil, fmt.Errorf("%s: %w", files.path("gres.conf"), err)
+	for _, i := range places {
+		if i >= len(list) {
+			return nil, fmt.Errorf("%s: SLURM_JOB_GPUS has place %d, and the node's lines give %d devices", files.path("gres.conf"), i, len(list))
+		}
+		devices = append(devices, string(list[i]))
 	}
 	if filepath.Base(files.folder) == configless {
 		return devices, nil
 	}
-	if err := h.surelyLoaded(&files, inv, list, devices, places); err != nil {
+	if err := h.surelyLoaded(&files, inv, list); err != nil {
 		return nil, err
 	}
 	return devices, nil
 }
 
 // surelyLoaded returns an error if slurmd may have loaded another list than the one that is in the
-// files now. A list that is sure is kept for the jobs that follow.
-func (h *job) surelyLoaded(files *confFiles, inv *rundir.Inventory, list, devices []string, places []int) error {
-	var start uint64
+// files now. slurmd has loaded files that are older than itself. A younger list counts if it has all
+// GPUs of the machine in their order, and slurmd has loaded a slurm.conf that counts all of them:
+// slurmctld drains a node whose slurmd has fewer.
+func (h *job) surelyLoaded(files *confFiles, inv *rundir.Inventory, list []gres.Device) error {
+	start := uint64(0)
 	if h.slurmdStart != nil {
 		start = h.slurmdStart()
 	}
-	node := h.env("SLURMD_NODENAME")
-	kept, _ := h.runDir.ReadSlurmdList(node) // one that cannot be read counts as none
-	if kept != nil && (start == 0 || kept.Start != start || kept.BootID != h.boot) {
-		kept = nil
-	}
-	if start != 0 && files.newest.Before(sinceBoot(start)) {
-		if kept == nil || !slices.Equal(kept.Devices, list) {
-			_ = h.runDir.WriteSlurmdList(rundir.SlurmdList{Node: node, BootID: h.boot, Start: start, Devices: list}) // without it nothing is known of a younger file
-		}
+	older := func(c *confFiles) bool { return c.newest.Before(sinceBoot(start)) }
+	if start != 0 && older(files) {
 		return nil
 	}
-	before, whose := []string(nil), "the list that the last job of this slurmd was given GPUs by"
-	switch {
-	case kept != nil:
-		before = kept.Devices
-	case inv != nil && !inv.Unordered:
-		whose = "all GPUs of the machine in their order"
-		for i := range inv.Entries {
-			before = append(before, inv.Entries[i].Files())
-		}
-	}
-	if old, err := pick(before, places); err == nil && slices.Equal(old, devices) {
+	conf := confFiles{folder: files.folder, slurmConf: files.slurmConf, node: files.node}
+	counted, err := conf.counted()
+	if err == nil && inv != nil && !inv.Unordered && slices.Equal(list, devicesOf(inv)) && gres.Total(counted) == uint64(len(list)) && (start == 0 || older(&conf)) {
 		return nil
 	}
 	if start == 0 {
-		return fmt.Errorf("%s may be younger than slurmd, whose start is not known, and differs from %s: slurmd may not have loaded it", files.youngest, whose)
+		return fmt.Errorf("%s may be younger than slurmd, whose start is not known: it counts only if it lists all GPUs of the machine in their order and Gres= of slurm.conf counts all", files.youngest)
 	}
-	return fmt.Errorf("%s is younger than slurmd and differs from %s: slurmd may not have loaded it; restart slurmd", files.youngest, whose)
+	return fmt.Errorf("%s is younger than slurmd, which may have loaded another list: restart slurmd", files.youngest)
 }
 
-// pick returns the devices of places.
-func pick(list []string, places []int) (devices []string, err error) {
-	for _, i := range places {
-		if i >= len(list) {
-			return nil, fmt.Errorf("SLURM_JOB_GPUS has place %d, and the node's lines give %d devices", i, len(list))
-		}
-		devices = append(devices, list[i])
+// devicesOf returns all devices of the inventory.
+func devicesOf(inv *rundir.Inventory) (all []gres.Device) {
+	for i := range inv.Entries {
+		all = append(all, gres.Device(inv.Entries[i].Files()))
 	}
-	return devices, nil
+	return all
 }
 
 // confFiles reads files of Slurm's configuration.
 type confFiles struct {
-	folder   string
-	newest   time.Time // of all files that were read
-	youngest string
+	folder, slurmConf string
+	node              string    // the node whose lines count
+	newest            time.Time // of all files that were read
+	youngest          string
 }
 
 func (c *confFiles) path(name string) string {
@@ -150,58 +138,51 @@ func (c *confFiles) joined(name string) (path string, data []byte, err error) {
 }
 
 // slurmdList returns slurmd's list by the files as they are now.
-func (c *confFiles) slurmdList(inv *rundir.Inventory, node, slurmConf string) ([]string, error) {
+func (c *confFiles) slurmdList(inv *rundir.Inventory) ([]gres.Device, error) {
 	path, data, err := c.joined("gres.conf")
 	if err != nil {
 		return nil, err
 	}
-	lines, err := gres.OfNode(path, data, node)
+	lines, err := gres.OfNode(path, data, c.node)
 	if err != nil {
 		return nil, err
 	}
-	m := gres.Machine{
-		Counted: func() ([]gres.GPUCount, error) {
-			path, data, err := c.joined(slurmConf)
-			if err != nil {
-				return nil, err
-			}
-			return gres.CountedBy(path, data, node)
-		},
-		Detected: func(way string) ([]gres.Detected, error) { return detectedBy(inv, way) },
-	}
-	places, err := m.Places(lines)
+	m := gres.Machine{Counted: c.counted, Detected: func() ([]gres.Device, error) { return detectedBy(inv) }}
+	list, err := m.Places(lines)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	list := make([]string, len(places))
-	for i, p := range places {
-		list[i] = string(p)
 	}
 	return list, nil
 }
 
-// detectedBy returns the GPUs that slurmd finds by itself, as far as the inventory is sure to have
-// all of them.
-func detectedBy(inv *rundir.Inventory, way string) (found []gres.Detected, err error) {
+// counted returns the GPUs that slurm.conf counts for the node.
+func (c *confFiles) counted() ([]gres.GPUCount, error) {
+	path, data, err := c.joined(c.slurmConf)
+	if err != nil {
+		return nil, err
+	}
+	return gres.CountedBy(path, data, c.node)
+}
+
+// detectedBy returns the GPUs that slurmd finds by itself. The order is known if all are alike, and
+// their device files are in NVML's order.
+func detectedBy(inv *rundir.Inventory) ([]gres.Device, error) {
 	switch {
 	case inv == nil:
 		return nil, errors.New("there is no inventory of the machine's GPUs")
-	case inv.Unordered || inv.EmptyMIG || slices.ContainsFunc(inv.Entries, func(e rundir.Entry) bool { return e.Lost }):
-		return nil, errors.New("it is not known whether slurmd counts a GPU that is lost, or that has MIG on and no instance")
+	case inv.Unordered || inv.EmptyMIG:
+		return nil, errors.New("it is not known whether slurmd counts a GPU that cannot be read, or that has MIG on and no instance")
 	}
 	for i := range inv.Entries {
-		e := &inv.Entries[i]
-		if e.GPUInstanceID != nil && way != gres.AutoDetectNvidia {
-			return nil, errors.New("the order of MIG instances is not known")
+		e, next := &inv.Entries[i], &inv.Entries[min(i+1, len(inv.Entries)-1)]
+		switch {
+		case e.Lost:
+			return nil, errors.New("it is not known whether slurmd counts a GPU that is lost")
+		case e.GPUInstanceID != nil || e.Product != next.Product || e.Minor > next.Minor || e.Index > next.Index:
+			return nil, errors.New("the order of GPUs is not known, because they differ, have MIG on, or are in another order for NVML")
 		}
-		file := gres.Device(rundir.DeviceFile(e.Minor))
-		if slices.ContainsFunc(found, func(d gres.Detected) bool { return d.File == file }) {
-			continue // another instance of the GPU
-		}
-		product, _, _ := strings.Cut(e.Product, " MIG ")
-		found = append(found, gres.Detected{File: file, Index: e.Index, Product: product})
 	}
-	return found, nil
+	return devicesOf(inv), nil
 }
 
 // sinceBoot returns the time of a number of clock ticks since the boot.
@@ -215,28 +196,23 @@ func sinceBoot(ticks uint64) time.Time {
 }
 
 // SlurmdStart returns when the slurmd began that runs this process, in clock ticks since the boot:
-// its Prolog may be a script that calls the hook. With PrologFlags=RunInJob the parent is a
-// slurmstepd that is no child of slurmd: then slurmd is the only one of its name, and older. It is
-// 0 if it is not known which process is slurmd.
+// its Prolog may be a script that calls the hook. SlurmdStart returns 0 if it is not known which process
+// is slurmd: with PrologFlags=RunInJob the parent is a slurmstepd that is no child of slurmd.
 func SlurmdStart() uint64 {
 	const generations = 16
 	pid := strconv.Itoa(os.Getppid())
 	for range generations {
 		name, parent, start := processOf(pid)
 		switch {
-		case isSlurmd(name):
+		case name == "slurmd", name == "slurmd-wlm": // the second is Debian's
 			return start
-		case name == "slurmstepd":
-			return onlySlurmd(start)
-		case parent == "" || parent == "0":
+		case name == "slurmstepd", parent == "", parent == "0":
 			return 0
 		}
 		pid = parent
 	}
 	return 0
 }
-
-func isSlurmd(name string) bool { return name == "slurmd" || name == "slurmd-wlm" } // the second is Debian's
 
 // processOf returns a process's name, parent and start; no name if it has ended.
 func processOf(pid string) (name, parent string, start uint64) {
@@ -251,40 +227,6 @@ func processOf(pid string) (name, parent string, start uint64) {
 		return "", "", 0
 	}
 	return after[:end], fields[1], rundir.ProcessStart(stat)
-}
-
-// onlySlurmd returns when slurmd began, if there is only one and it is older than this step. A younger
-// slurmd may have another list than the one that gave the step its GPUs.
-func onlySlurmd(step uint64) (start uint64) {
-	folder, err := os.Open("/proc")
-	if err != nil {
-		return 0
-	}
-	defer folder.Close()
-	pids, err := folder.Readdirnames(-1)
-	if err != nil {
-		return 0
-	}
-	for _, pid := range pids {
-		if pid[0] < '1' || pid[0] > '9' {
-			continue
-		}
-		name, parent, began := processOf(pid)
-		if !isSlurmd(name) {
-			continue
-		}
-		if parentName, _, _ := processOf(parent); isSlurmd(parentName) {
-			continue // a child of slurmd that is about to become another program
-		}
-		if start != 0 {
-			return 0
-		}
-		start = began
-	}
-	if start > step {
-		return 0
-	}
-	return start
 }
 
 // devicesInTime does not wait longer for slow files than a part of the call's time.

@@ -49,69 +49,6 @@ func (s *stampedInventory) refresh(runDir rundir.Dir, boot string) (changed bool
 	return true
 }
 
-// resolved is what a job holds, by the current inventory.
-type resolved struct {
-	// devices are the inventory's entries. For a device that the inventory lacks there
-	// is an entry of what the record says.
-	devices []rundir.Entry
-	// names are the exporter's ids of the devices.
-	names []string
-	// moved says that the record has other names. settled says that the
-	// record does not guess them, or that the inventory has told them.
-	moved, settled bool
-}
-
-func (r *resolved) add(d rundir.Entry) {
-	r.devices = append(r.devices, d)
-	if d.ExporterID != "" && !slices.Contains(r.names, d.ExporterID) {
-		r.names = append(r.names, d.ExporterID)
-	}
-}
-
-// resolveJob returns what a job holds. inv is nil if there is no inventory.
-func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
-	out := resolved{names: []string{}, settled: !r.Unresolved}
-	gpus, uuids := r.GPUs, r.UUIDs
-	if inv != nil && r.Unresolved && (r.Visible != "" || len(r.Devices) > 0) {
-		g, u, err := rundir.Resolve(inv, r.Devices, r.Visible) // the hook has logged what is wrong
-		if len(u) > 0 {
-			gpus, uuids, out.settled = g, u, err == nil
-		}
-	}
-	byUUID, byName := make(map[string]rundir.Entry), make(map[string]rundir.Entry)
-	if inv != nil {
-		for _, e := range inv.Entries {
-			byUUID[e.UUID], byName[e.ExporterID] = e, e
-		}
-	}
-	for i, uuid := range uuids {
-		e, known := byUUID[uuid]
-		if !known {
-			e.UUID = uuid
-			if len(gpus) == len(uuids) && byName[gpus[i]].UUID == "" { // no other device has the name now
-				e.ExporterID = gpus[i]
-			}
-		}
-		out.add(e)
-	}
-	if len(uuids) == 0 {
-		for _, gpu := range gpus {
-			e := byName[gpu]
-			e.ExporterID = gpu
-			out.add(e)
-		}
-	}
-	out.moved = inv != nil && !sameNames(out.names, r.GPUs)
-	return out
-}
-
-func sameNames(a, b []string) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(slices.Compact(a), slices.Compact(b))
-}
-
 // gpuOf returns the report's GPU of a device, nil if there is none.
 func gpuOf(n *topology.Node, d *rundir.Entry) *topology.GPU {
 	if n == nil {

@@ -73,7 +73,7 @@ func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
 		f.Alive[id] = r.life.MayLive(id)
 	}
 	for _, j := range r.records.sorted() {
-		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
+		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Now: j.now, Run: &j.life})
 	}
 	return sweep.Make(f)
 }

@@ -31,23 +31,16 @@ type job struct {
 	file   fs.FileInfo // nil if the record is to be read again
 	life   liveness.Run
 
-	resolved // its names are the files that the job's line belongs into
+	// now is the record as the inventory has its devices now, and devices are these. now is nil until
+	// the devices are known. The job's line belongs into the files of now.GPUs.
+	now     *rundir.Record
+	devices []rundir.Entry
 
 	use *rundir.Use
 	// info are the job's series, one per device, made of the report infoOf. They are
 	// nil until they are made.
 	info   []infoSeries
 	infoOf *topology.Node
-}
-
-// uuids returns the known UUIDs of the job's devices.
-func (j *job) uuids() (uuids []string) {
-	for i := range j.devices {
-		if uuid := j.devices[i].UUID; uuid != "" {
-			uuids = append(uuids, uuid)
-		}
-	}
-	return uuids
 }
 
 // sameRun says whether two records are of one run.
@@ -82,9 +75,9 @@ func (r *records) read() (fresh bool, err error) {
 	}
 	changed := r.inventory.refresh(r.runDir, r.boot)
 	for _, j := range r.jobs {
-		if changed || j.names == nil {
-			j.resolved = resolveJob(r.inventory.of, &j.record)
-			j.info = nil
+		if changed || j.now == nil {
+			now, devices := j.record.Resolve(r.inventory.of)
+			j.now, j.devices, j.info = &now, devices, nil
 		}
 	}
 	return fresh, nil
@@ -176,7 +169,7 @@ func (r *records) held() map[string]bool {
 	held := make(map[string]bool)
 	for _, j := range r.jobs {
 		if r.running(j) {
-			for _, uuid := range j.uuids() {
+			for _, uuid := range j.now.UUIDs {
 				held[uuid] = true
 			}
 		}
@@ -189,7 +182,7 @@ func (r *records) claimed() map[string]bool {
 	claimed := make(map[string]bool)
 	for _, j := range r.jobs {
 		if r.ofBoot(&j.record) {
-			for _, uuid := range j.uuids() {
+			for _, uuid := range j.now.UUIDs {
 				claimed[uuid] = true
 			}
 		}

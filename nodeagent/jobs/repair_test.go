@@ -73,37 +73,6 @@ func TestRepairNamesLater(t *testing.T) {
 	r.wantSeries("quoin_agent_mapping_repairs_total 8")
 }
 
-// TestResolveGone gives the name of a device that is gone to no other.
-func TestResolveGone(t *testing.T) {
-	inv := &rundir.Inventory{Entries: []rundir.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, UUID: gpuUUID(2), ExporterID: "1"}}}
-	rec := rundir.Record{GPUs: []string{"0", "1", "7"}, UUIDs: []string{gpuUUID(0), gpuUUID(1), gpuUUID(3)}}
-	if got := resolveJob(inv, &rec); !slices.Equal(got.names, []string{"0", "7"}) || !got.moved || len(got.devices) != 3 {
-		t.Errorf("%+v: want the names 0 and 7 of three devices", got)
-	}
-}
-
-// TestResolveWithoutEvidence leaves a record's guess as it is where the record has nothing to resolve the
-// GPUs by, and a settled record's names where its places would say others.
-func TestResolveWithoutEvidence(t *testing.T) {
-	inv := &rundir.Inventory{Entries: []rundir.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, Minor: 1, UUID: gpuUUID(1), ExporterID: "1"}}}
-	for _, c := range []struct {
-		what    string
-		record  rundir.Record
-		names   []string
-		settled bool
-	}{
-		{"a guess, and nothing to resolve it by", rundir.Record{GPUs: []string{"0"}, UUIDs: []string{gpuUUID(0)}, Unresolved: true}, []string{"0"}, false},
-		{"a guess, and a device file", rundir.Record{GPUs: []string{"0"}, Devices: []string{"/dev/nvidia1"}, Unresolved: true}, []string{"1"}, true},
-		{"a guess, and a UUID that the job sees", rundir.Record{Visible: gpuUUID(1), Unresolved: true}, []string{"1"}, true},
-		{"no guess, and another device file", rundir.Record{GPUs: []string{"0"}, UUIDs: []string{gpuUUID(0)}, Devices: []string{"/dev/nvidia1"}}, []string{"0"}, true},
-	} {
-		got := resolveJob(inv, &c.record)
-		if !slices.Equal(got.names, c.names) || got.settled != c.settled {
-			t.Errorf("%s: names %v, settled %t; want %v, %t", c.what, got.names, got.settled, c.names, c.settled)
-		}
-	}
-}
-
 // TestRepairUnresolved finds the GPUs of a job that began before there was an
 // inventory.
 func TestRepairUnresolved(t *testing.T) {

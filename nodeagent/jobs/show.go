@@ -105,7 +105,7 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 			j.info, j.infoOf = jobInfo(j, n), n
 		}
 		info := j.info
-		if ids[j.record.JobID] > 1 || len(j.devices) > len(j.names) {
+		if ids[j.record.JobID] > 1 || len(j.devices) > len(j.now.GPUs) {
 			info = slices.DeleteFunc(slices.Clone(info), func(i infoSeries) bool {
 				twice := seen[i.key]
 				seen[i.key] = true

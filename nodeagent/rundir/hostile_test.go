@@ -101,7 +101,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, tasksFolder, slurmdFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, tasksFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}
@@ -121,15 +121,11 @@ func TestFoldersThatAreLinks(t *testing.T) {
 		"summary":         WriteSummary(d, Summary{Key: "7", Record: record}),
 		"old summaries":   d.PruneSummaries(""),
 		"old endings":     d.PruneEndings(),
-		"slurmd's list":   d.WriteSlurmdList(SlurmdList{Node: "n1"}),
 		"blocks of tasks": WritePlaces(d, "7", 0, Places{JobID: "7"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is no folder") {
 			t.Errorf("%s: error %v", name, err)
 		}
-	}
-	if l, err := d.ReadSlurmdList("n1"); err == nil || l != nil {
-		t.Errorf("slurmd's list %v, %v", l, err)
 	}
 	d.Tidy()
 	if diff := cmp.Diff(before, listing(t, victim)); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/topology"
@@ -26,6 +27,7 @@ func TestResolve(t *testing.T) {
 	inv := testInventory()
 	const mig = "/dev/nvidia4,/dev/nvidia-caps/nvidia-cap22,/dev/nvidia-caps/nvidia-cap21"
 	files := func(list ...string) []string { return list }
+	lost := &Inventory{Entries: []Entry{{Minor: 5, UUID: "GPU-l", Lost: true}, {GRESIndex: 1, Minor: 6, UUID: "GPU-m", ExporterID: "6"}}}
 	tests := []struct {
 		name    string
 		inv     *Inventory
@@ -54,16 +56,60 @@ func TestResolve(t *testing.T) {
 		{"stale inventory: no label rather than a wrong one", inv, files("/dev/nvidia2"), "GPU-x,GPU-y", nil, "no GPU-x"},
 		{"MIG that the inventory does not know", inv, files("/dev/nvidia2"), "MIG-x", nil, "no MIG-x"},
 		{"MIG without an inventory", nil, files("/dev/nvidia2"), "MIG-x", nil, "no inventory: MIG-x"},
+		{"a lost GPU by its file", lost, files("/dev/nvidia5", "/dev/nvidia6"), "", []string{"6"}, "/dev/nvidia5 is lost"},
+		{"a lost GPU by its UUID", lost, nil, "GPU-l", nil, "GPU-l is lost"},
 		{"none", inv, nil, "", nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := Resolve(tt.inv, tt.devices, tt.visible)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			var r Record
+			held, err := tt.inv.Resolve(tt.devices, tt.visible)
+			r.SetDevices(held)
+			if diff := cmp.Diff(tt.want, r.GPUs, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+// TestResolveRecord has the records of jobs follow the inventory of now.
+func TestResolveRecord(t *testing.T) {
+	a, b, c := Entry{UUID: "GPU-a", ExporterID: "0"}, Entry{GRESIndex: 1, Minor: 1, UUID: "GPU-b", ExporterID: "1"}, Entry{GRESIndex: 1, UUID: "GPU-c", ExporterID: "1"}
+	lost := Entry{GRESIndex: 1, UUID: "GPU-b", Lost: true}
+	moved := Entry{UUID: "GPU-a", ExporterID: "5"}
+	for name, tt := range map[string]struct {
+		inv     []Entry // nil: there is no inventory
+		record  Record
+		want    Record
+		devices []Entry
+	}{
+		"as it was":                         {[]Entry{a, b}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}}, []Entry{a}},
+		"another id":                        {[]Entry{moved, b}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}}, Record{GPUs: []string{"5"}, UUIDs: []string{"GPU-a"}}, []Entry{moved}},
+		"gone, and its id is free":          {[]Entry{a}, Record{GPUs: []string{"7"}, UUIDs: []string{"GPU-d"}}, Record{GPUs: []string{"7"}, UUIDs: []string{"GPU-d"}}, []Entry{{UUID: "GPU-d", ExporterID: "7"}}},
+		"gone, and another has its id":      {[]Entry{a, c}, Record{GPUs: []string{"0", "1"}, UUIDs: []string{"GPU-a", "GPU-b"}}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a", "GPU-b"}}, []Entry{a, {UUID: "GPU-b"}}},
+		"lost":                              {[]Entry{a, lost}, Record{GPUs: []string{"0", "1"}, UUIDs: []string{"GPU-a", "GPU-b"}}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a", "GPU-b"}}, []Entry{a, lost}},
+		"ids alone":                         {[]Entry{a, b}, Record{GPUs: []string{"1", "9"}}, Record{GPUs: []string{"1", "9"}, UUIDs: []string{"GPU-b"}}, []Entry{b, {ExporterID: "9"}}},
+		"no inventory":                      {nil, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a", "GPU-b"}, Unresolved: true}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a", "GPU-b"}, Unresolved: true}, []Entry{{UUID: "GPU-a"}, {UUID: "GPU-b"}}},
+		"a guess, and nothing to go by":     {[]Entry{a, b}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}, Unresolved: true}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}, Unresolved: true}, []Entry{a}},
+		"a guess, and a device file":        {[]Entry{a, b}, Record{GPUs: []string{"0"}, Devices: []string{"/dev/nvidia1"}, Unresolved: true}, Record{GPUs: []string{"1"}, UUIDs: []string{"GPU-b"}, Devices: []string{"/dev/nvidia1"}}, []Entry{b}},
+		"a guess, and a UUID":               {[]Entry{a, b}, Record{Visible: "GPU-b", Unresolved: true}, Record{GPUs: []string{"1"}, UUIDs: []string{"GPU-b"}, Visible: "GPU-b"}, []Entry{b}},
+		"a guess, and one UUID of two":      {[]Entry{a, b}, Record{Visible: "GPU-b,GPU-d", Unresolved: true}, Record{GPUs: []string{"1"}, UUIDs: []string{"GPU-b"}, Visible: "GPU-b,GPU-d", Unresolved: true}, []Entry{b}},
+		"no guess, and another device file": {[]Entry{a, b}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}, Devices: []string{"/dev/nvidia1"}}, Record{GPUs: []string{"0"}, UUIDs: []string{"GPU-a"}, Devices: []string{"/dev/nvidia1"}}, []Entry{a}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var inv *Inventory
+			if tt.inv != nil {
+				inv = &Inventory{Entries: tt.inv}
+			}
+			now, devices := tt.record.Resolve(inv)
+			if diff := cmp.Diff(tt.want, now); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.devices, devices); diff != "" {
+				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -148,10 +194,10 @@ func FuzzResolve(f *testing.F) {
 		if places, _ := ParseIndices(indices); len(places) > MaxDevices {
 			t.Fatalf("%d places", len(places))
 		}
-		gpus, _, _ := Resolve(testInventory(), strings.Fields(devices), visible)
-		for _, g := range gpus {
-			if !dcgm.IsExporterID(g) {
-				t.Fatalf("exporter id %q", g)
+		held, _ := testInventory().Resolve(strings.Fields(devices), visible)
+		for _, e := range held {
+			if !dcgm.IsExporterID(e.ExporterID) {
+				t.Fatalf("exporter id %q", e.ExporterID)
 			}
 		}
 	})

@@ -181,7 +181,7 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
 	atomicfile.Tidy(string(d))
-	for _, name := range []string{jobsFolder, useFolder, endedFolder, summaryFolder, tasksFolder, slurmdFolder} {
+	for _, name := range []string{jobsFolder, useFolder, endedFolder, summaryFolder, tasksFolder} {
 		if f := d.folder(name); f.check() == nil {
 			atomicfile.Tidy(string(f))
 		}

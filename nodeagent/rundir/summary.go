@@ -144,12 +144,9 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	return atomicfile.WriteMode(path, append(data, '\n'), file)
 }
 
-// ReadSummaries reads the summaries of a directory, the oldest first; only of the named
-// jobs, if there are any. The error names each file that cannot be read. A missing
-// directory has no summaries.
-func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
-	return readSummaries(dir, func(name string) bool { return isSummary(name) && isSummaryOf(name, jobs) })
-}
+// ReadSummaries reads the summaries of a directory, the oldest first. The error names each
+// file that cannot be read. A missing directory has no summaries.
+func ReadSummaries(dir string) ([]Summary, error) { return readSummaries(dir, isSummary) }
 
 func readSummaries(dir string, is func(name string) bool) ([]Summary, error) {
 	entries, err := os.ReadDir(dir)
@@ -176,15 +173,6 @@ func readSummaries(dir string, is func(name string) bool) ([]Summary, error) {
 	}
 	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
 	return all, failed
-}
-
-// isSummaryOf says, by a file's name, whether it may be of one of the jobs.
-func isSummaryOf(name string, jobs []string) bool {
-	_, key, _ := strings.Cut(name, "-")
-	return len(jobs) == 0 || slices.ContainsFunc(jobs, func(job string) bool {
-		rest, is := strings.CutPrefix(key, job)
-		return is && rest != "" && strings.ContainsAny(rest[:1], "-@")
-	})
 }
 
 func readSummary(path string) (*Summary, error) {

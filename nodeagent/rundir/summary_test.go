@@ -60,7 +60,7 @@ func TestSummaryStays(t *testing.T) {
 		if err := CopySummary(dir, s); err != nil {
 			t.Fatal(err)
 		}
-		all, err := ReadSummaries(dir, "7")
+		all, err := ReadSummaries(dir)
 		var ends []int64
 		for _, s := range all {
 			ends = append(ends, s.Ended)

@@ -176,11 +176,11 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 	case j.Consolidate || j.Spread || j.Exclusive:
 		why = "there is no rule here for --consolidate-segments, --spread-segments and --exclusive=topo"
 	case a.Verdict == Now && 0 < j.Switches && j.Switches < len(s.leaves):
-		const waits = "Slurm waits a while for so few leaf switches, and then starts the job on more"
-		switch fewest, most := s.onLeaves(j, unsure); {
-		case most < j.Nodes:
-			return Answer{Verdict: NotNow, Place: a.Place, Why: fmt.Sprintf("at most %d nodes are free below %s: %s", most, count(j.Switches, UnitLeaf), waits)}
-		case fewest < j.Nodes:
+		const waits = "Slurm waits a while for so few, and then starts the job on more"
+		switch s.onLeaves(j, unsure) {
+		case no:
+			return Answer{Verdict: NotNow, Place: a.Place, Why: fmt.Sprintf("now the job would get more than %s: %s", count(j.Switches, UnitLeaf), waits)}
+		case stuck:
 			why = "which leaf switches Slurm takes is not known: " + waits
 		}
 	case s.HasBlocks() && j.GPUs > 0 && s.mixed(j):
@@ -195,8 +195,12 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 // dark reports whether free nodes are powered down and a segment needs several blocks. A segment that
 // fits into a base block finds its place in any order of nodes.
 func (s *Site) dark(j *Job) bool {
-	return s.HasBlocks() && newSearch(s.Sizes, len(s.Blocks), j.Nodes, j.Segment).size > s.Sizes[0] &&
-		len(s.Where(func(state State) bool { return state.Off && j.takes(state) })) > 0
+	return s.HasBlocks() && newSearch(s.Sizes, len(s.Blocks), j.Nodes, j.Segment).size > s.Sizes[0] && s.off(j)
+}
+
+// off reports whether free nodes are powered down. Slurm takes these last.
+func (s *Site) off(j *Job) bool {
+	return len(s.Where(func(state State) bool { return state.Off && j.takes(state) })) > 0
 }
 
 // mixed reports whether nodes that have the GPUs that the job asks for have different numbers of these.

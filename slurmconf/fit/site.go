@@ -26,8 +26,8 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
-	// leaves are the nodes of each switch of the tree that has some.
-	leaves [][]string
+	// leaves are the switches of the tree that have nodes, in the order of the file.
+	leaves []leaf
 }
 
 // NewSite returns the site of a topology whose nodes are in these states.
@@ -66,9 +66,9 @@ func (s *Site) tops(switches []topology.Switch) {
 		if len(switches[i].Nodes) == 0 {
 			continue
 		}
-		s.leaves = append(s.leaves, switches[i].Nodes)
 		path := paths[switches[i].Name] + "/" + switches[i].Name
-		name := strings.Split(path, "/")[1]
+		s.leaves = append(s.leaves, leaf{path, switches[i].Nodes})
+		name := rootOf(path)
 		at, known := tops[name]
 		if !known {
 			at, tops[name] = len(s.Blocks), len(s.Blocks)
@@ -138,62 +138,33 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 			all[v].Sizes, all[v].Alone = anySize, len(s.Blocks) > 0
 		}
 	}
-	count := func(nodes []string) (count [views]int) {
-		for _, node := range nodes {
-			state := s.State(node)
-			first := state.first()
-			if j.unsure(state) {
-				first = max(first, unsure)
-			}
-			if first < views && j.takes(state) {
-				count[first]++
-			}
-		}
-		for v := range count[1:] {
-			count[v+1] += count[v]
-		}
-		return count
-	}
 	for i := range s.Blocks {
-		for v, n := range count(s.Blocks[i].Nodes) {
+		for v, n := range s.count(s.Blocks[i].Nodes, j, unsure) {
 			all[v].Free[i] = n
 		}
 	}
-	for v, n := range count(s.Apart) {
+	for v, n := range s.count(s.Apart, j, unsure) {
 		all[v].Apart = n
 	}
 	return all
 }
 
-// onLeaves are the free nodes of as many leaf switches as the job asks for: of those with the fewest,
-// and of those with the most. Slurm takes all nodes of one before it goes to the next, but not if some
-// are powered down. Then, and if it is not known which are free, fewest is 0.
-func (s *Site) onLeaves(j *Job, unsure int) (fewest, most int) {
-	var free []int
-	sure := true
-	for _, nodes := range s.leaves {
-		n := 0
-		for _, node := range nodes {
-			state := s.State(node)
-			if !j.takes(state) || state.first() != now {
-				continue
-			}
-			doubt := j.unsure(state) && unsure > now
-			sure = sure && !state.Off && !doubt
-			if !doubt {
-				n++
-			}
+// count is how many of the nodes each view has.
+func (s *Site) count(nodes []string, j *Job, unsure int) (count [views]int) {
+	for _, node := range nodes {
+		state := s.State(node)
+		first := state.first()
+		if j.unsure(state) {
+			first = max(first, unsure)
 		}
-		if n > 0 {
-			free = append(free, n)
+		if first < views && j.takes(state) {
+			count[first]++
 		}
 	}
-	slices.Sort(free)
-	n := min(j.Switches, len(free))
-	if sure {
-		fewest = sum(free[:n])
+	for v := range count[1:] {
+		count[v+1] += count[v]
 	}
-	return fewest, sum(free[len(free)-n:])
+	return count
 }
 
 // first is the first view that has a node.

@@ -113,7 +113,7 @@ func TestAnswerTree(t *testing.T) {
 		all[node] = busy
 	}
 	all["x"] = fit.State{}
-	const fewWhy = "which leaf switches Slurm takes is not known: Slurm waits a while for so few leaf switches, and then starts the job on more"
+	const fewWhy = "which leaf switches Slurm takes is not known: Slurm waits a while for so few, and then starts the job on more"
 	for _, tt := range []struct {
 		name   string
 		states map[string]fit.State
@@ -132,11 +132,12 @@ func TestAnswerTree(t *testing.T) {
 		{"more leaf switches than there are", nil, fit.Job{Nodes: 8, Switches: 3}, fit.Now, "", nil},
 		{"on any leaf switch", nil, fit.Job{Nodes: 4, Switches: 1}, fit.Now, "", nil},
 		{"on any two leaf switches", map[string]fit.State{"a1": busy, "a2": busy}, fit.Job{Nodes: 6, Switches: 2}, fit.Now, "", nil},
-		{"perhaps on a third leaf switch", map[string]fit.State{"a1": busy, "a2": busy, "c1": busy}, fit.Job{Nodes: 6, Switches: 2}, fit.Unknown, fewWhy, nil},
+		{"on the only two leaf switches of a root", map[string]fit.State{"a1": busy, "a2": busy, "c1": busy}, fit.Job{Nodes: 6, Switches: 2}, fit.Now, "", nil},
+		{"of two roots one has the nodes on one leaf switch", map[string]fit.State{"a1": busy, "b1": busy}, fit.Job{Nodes: 4, Switches: 1}, fit.Unknown, fewWhy, nil},
 		{"on any leaf switch that is up", map[string]fit.State{"a1": off}, fit.Job{Nodes: 3, Switches: 1}, fit.Unknown, fewWhy, nil},
 		{"on any leaf switch, if a node is free", map[string]fit.State{"a1": {Use: fit.Unsaid}}, fit.Job{Nodes: 3, Switches: 1}, fit.Unknown, "the states of these nodes are not known: a1", nil},
 		{"nodes are busy, on few leaf switches", map[string]fit.State{"a1": busy, "b1": busy}, fit.Job{Nodes: 7, Switches: 1}, fit.NotNow, "", []fit.Need{{Block: "spine1", Count: 1, Nodes: []string{"a1", "b1"}}}},
-		{"on few leaf switches", nil, fit.Job{Nodes: 8, Switches: 1}, fit.NotNow, "at most 4 nodes are free below 1 leaf switch: Slurm waits a while for so few leaf switches, and then starts the job on more", nil},
+		{"on few leaf switches", nil, fit.Job{Nodes: 8, Switches: 1}, fit.NotNow, "now the job would get more than 1 leaf switch: Slurm waits a while for so few, and then starts the job on more", nil},
 		{"on few leaf switches, and too many", nil, fit.Job{Nodes: 14, Switches: 1}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
 		{"nobody counts GPUs", nil, fit.Job{Nodes: 1, GPUs: 4}, fit.Unknown, "the number of GPUs of these nodes is not known: a[1-4],b[1-4],c[1-4],x", nil},
 	} {

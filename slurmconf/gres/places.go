@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -21,17 +20,8 @@ type Device string
 type Machine struct {
 	// Counted returns the gpus of the node's Gres= in slurm.conf.
 	Counted func() ([]GPUCount, error)
-	// Detected returns the machine's GPUs as slurmd finds them by itself in a way, whole ones
-	// alone.
-	Detected func(way string) ([]Detected, error)
-}
-
-// Detected is a GPU that slurmd finds by itself.
-type Detected struct {
-	File Device
-	// Index is NVML's.
-	Index   int
-	Product string
+	// Detected returns the machine's GPUs, if each way of detection gives the same list of them.
+	Detected func() ([]Device, error)
 }
 
 // Places returns slurmd's own list of a node's GPUs, by the lines that OfNode returned. Place i is
@@ -39,7 +29,9 @@ type Detected struct {
 //
 // The rules are those of Slurm 24.11 to 26.05. Without AutoDetect the devices are in the order of
 // the lines. If slurm.conf's Gres= has Types, the devices of each Type are together, in the order
-// and number of Gres=. With AutoDetect they are in the order of their files, or of NVML.
+// and number of Gres=. With AutoDetect the list is known only if all GPUs are alike: the rules by
+// which slurmd chooses among others differ between releases, and Slurm 25.11 and newer name GPUs that
+// slurmd detects by UUID.
 func (m *Machine) Places(lines []Line) ([]Device, error) {
 	way, listed, err := readLines(lines)
 	if err != nil {
@@ -49,7 +41,14 @@ func (m *Machine) Places(lines []Line) ([]Device, error) {
 	case "", AutoDetectOff:
 		return m.listed(listed)
 	case AutoDetectNvidia, AutoDetectNVML:
-		return m.detected(way, listed)
+		if len(listed) > 0 {
+			return nil, fmt.Errorf("AutoDetect=%s beside lines: it is not known which GPUs slurmd takes", way)
+		}
+		places, err := m.Detected()
+		if err != nil {
+			return nil, fmt.Errorf("AutoDetect=%s: %w", way, err)
+		}
+		return places, nil
 	}
 	return nil, fmt.Errorf("AutoDetect=%s: the order in which it finds GPUs is not known", way)
 }
@@ -144,127 +143,6 @@ func filesOf(devices []RegisteredGPU) []Device {
 		files = append(files, d.Device)
 	}
 	return files
-}
-
-// detected is the list of a node that detects its GPUs. Lines beside AutoDetect say which of them
-// it has.
-func (m *Machine) detected(way string, listed []RegisteredGPU) ([]Device, error) {
-	found, err := m.Detected(way)
-	if err != nil {
-		return nil, fmt.Errorf("AutoDetect=%s: %w", way, err)
-	}
-	found = slices.Clone(found)
-	slices.SortStableFunc(found, func(a, b Detected) int { return compareFiles(a.File, b.File) })
-	switch {
-	case len(listed) > 0:
-		return m.detectedListed(way, listed, found)
-	case !areAlike(found):
-		if found, err = m.ofTypes(found); err != nil {
-			return nil, fmt.Errorf("AutoDetect=%s of GPUs that differ: %w", way, err)
-		}
-	}
-	return inDetectedOrder(way, found, m.countsAll)
-}
-
-// detectedListed is the list of a node that has AutoDetect and lines.
-func (m *Machine) detectedListed(way string, listed []RegisteredGPU, found []Detected) ([]Device, error) {
-	counted, err := m.Counted()
-	if err != nil {
-		return nil, fmt.Errorf("AutoDetect=%s beside lines: %w", way, err)
-	}
-	if n := Total(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d RegisteredGPU) bool { return strings.Contains(string(d.Device), ",") }) {
-		return nil, fmt.Errorf("AutoDetect=%s beside lines: it is not known which GPUs slurmd takes, unless Gres= in slurm.conf counts as many as the lines and no line has MultipleFiles", way)
-	}
-	files := filesOf(listed)
-	slices.SortStableFunc(files, compareFiles)
-	if way == AutoDetectNvidia {
-		return files, nil
-	}
-	places, err := inDetectedOrder(way, found, func([]Detected) bool { return false })
-	if err == nil && (!slices.Equal(places, files) || !areAlike(found)) {
-		err = fmt.Errorf("AutoDetect=%s beside lines: the order is not known, unless the lines have all GPUs and all are alike", way)
-	}
-	return places, err
-}
-
-// ofTypes returns the GPUs that slurmd takes of some that differ: a GPU is of a Type of Gres= if
-// its product's name contains it.
-func (m *Machine) ofTypes(found []Detected) ([]Detected, error) {
-	counted, err := m.Counted()
-	if err != nil {
-		return nil, err
-	}
-	if !hasTypes(counted) {
-		if Total(counted) != uint64(len(found)) {
-			return nil, errors.New("the Gres= of slurm.conf counts another number of GPUs, and has no Type")
-		}
-		return found, nil
-	}
-	var taken []Detected
-	of := make(map[string]uint64)
-	for _, d := range found {
-		typ := ""
-		for _, c := range counted {
-			if !isOfType(d.Product, c.Type) {
-				continue
-			}
-			if typ != "" {
-				return nil, fmt.Errorf("%s is of two Types of Gres= in slurm.conf: %s and %s", d.Product, typ, c.Type)
-			}
-			typ = c.Type
-		}
-		if typ != "" {
-			taken = append(taken, d)
-			of[typ]++
-		}
-	}
-	for _, c := range counted {
-		if of[c.Type] != c.Count {
-			return nil, fmt.Errorf("the Gres= of slurm.conf counts %d of Type %s, and the machine has %d", c.Count, c.Type, of[c.Type])
-		}
-	}
-	return taken, nil
-}
-
-// inDetectedOrder puts GPUs that are in the order of their files into the order of a way. If
-// slurmd takes a part of them only, it takes the first by file, and NVML's order may differ.
-func inDetectedOrder(way string, found []Detected, takesAll func([]Detected) bool) ([]Device, error) {
-	ordered := found
-	if way == AutoDetectNVML {
-		ordered = slices.Clone(found)
-		slices.SortStableFunc(ordered, func(a, b Detected) int { return cmp.Compare(a.Index, b.Index) })
-		if !slices.Equal(ordered, found) && !takesAll(found) {
-			return nil, errors.New("AutoDetect=nvml: NVML's order differs from that of the device files, and slurmd may take a part of the GPUs only")
-		}
-	}
-	places := make([]Device, len(ordered))
-	for i := range ordered {
-		places[i] = ordered[i].File
-	}
-	return places, nil
-}
-
-// countsAll reports whether Gres= in slurm.conf counts as many as there are.
-func (m *Machine) countsAll(found []Detected) bool {
-	counted, err := m.Counted()
-	return err == nil && Total(counted) == uint64(len(found))
-}
-
-func areAlike(found []Detected) bool {
-	return !slices.ContainsFunc(found, func(d Detected) bool { return d.Product != found[0].Product })
-}
-
-// compareFiles orders device files as Slurm does: numbers at their ends count as numbers.
-func compareFiles(a, b Device) int {
-	nameA, numberA := cutNumber(string(a))
-	nameB, numberB := cutNumber(string(b))
-	return cmp.Or(cmp.Compare(nameA, nameB), cmp.Compare(numberA, numberB))
-}
-
-func cutNumber(file string) (name string, number int) {
-	name = strings.TrimRight(file, "0123456789")
-	number, _ = strconv.Atoi(file[len(name):])
-	return name, number
 }
 
 // OfNode reads the lines of gres.conf that are for a node, as its slurmd does: lines for all nodes

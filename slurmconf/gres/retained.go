@@ -42,7 +42,11 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
-	rest := byDeviceFile(old) // the published devices that the report does not have
+	rest := map[string][]RegisteredGPU{} // published devices that the report does not have, by the GPU's own file
+	for _, g := range Listed(old).GPUs {
+		file, _, _ := strings.Cut(string(g.Device), ",")
+		rest[file] = append(rest[file], g)
+	}
 	unread := len(n.Problems) > 0 || slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
@@ -58,40 +62,26 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	return unknown || len(rest) == 0 || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU)
 }
 
-// byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
-// GPU, or its MIG instances.
-func byDeviceFile(lines []Line) map[string][]RegisteredGPU {
-	out := map[string][]RegisteredGPU{}
-	for _, g := range Listed(lines).GPUs {
-		file, _, _ := strings.Cut(string(g.Device), ",")
-		out[file] = append(out[file], g)
-	}
-	return out
-}
-
-// isMIG reports whether the device is a MIG instance.
-func (g *RegisteredGPU) isMIG() bool { return strings.Contains(string(g.Device), ",") }
-
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
 // published instances may be more.
 func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread bool) bool {
 	typ, rest := o.TypeOf(g.Product), slices.Clone(published)
+	if len(rest) == 0 || rest[0].Type == typ { // a whole GPU, or none
+		return len(g.MIG) == 0 && g.MIGEmpty == (len(rest) == 0)
+	}
 	for i := range g.MIG {
 		m := &g.MIG[i]
 		k := slices.IndexFunc(rest, func(p RegisteredGPU) bool {
-			_, capabilities, isMIG := strings.Cut(string(p.Device), ",")
-			return isMIG && p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
+			_, capabilities, _ := strings.Cut(string(p.Device), ",")
+			return p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
 		})
 		if k < 0 {
 			return false
 		}
 		rest = slices.Delete(rest, k, k+1)
 	}
-	if len(g.MIG) == 0 && !g.MIGEmpty && (len(rest) == 0 || !rest[0].isMIG()) {
-		return len(rest) > 0 && rest[0].Type == typ
-	}
-	return len(rest) == 0 || unread && !slices.ContainsFunc(rest, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
+	return len(rest) == 0 || unread && strings.HasPrefix(rest[0].Type, typ+"_") && strings.Contains(string(rest[0].Device), ",")
 }
 
 // losesUnread reports whether the lines give the old devices, but not all of their Cores

@@ -26,10 +26,10 @@ func (l *linter) lintCounted(given bool) []topology.Finding {
 	lines := slices.SortedFunc(maps.Keys(names), func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(slices.Min(names[a]), slices.Min(names[b])))
 	})
-	l.Findings = syntax.Findings{}
+	l.Findings, l.noted = syntax.Findings{}, map[int]bool{}
 	for _, n := range lines {
 		l.File = cmp.Or(n.File, l.SlurmConf, "slurm.conf")
-		l.lintGresOf(n, names[n], given)
+		l.about(names[n], func() { l.lintGresOf(n, names[n], given) })
 	}
 	return l.All
 }
@@ -38,7 +38,7 @@ func (l *linter) lintCounted(given bool) []topology.Finding {
 func (l *linter) lintGresOf(n *Node, names []string, given bool) {
 	nodes := hostlist.Shorten(hostlist.Compress(names))
 	for _, word := range n.Gres.Unread {
-		l.judge(names, topology.Unknown, "a word of Gres= is not known")
+		l.note(names, topology.Unknown, "a word of Gres= is not known")
 		l.NotJudged(n.Line, "%s: it is not known what %s in Gres= counts: want such as gpu:h100:8", nodes, hostlist.Shorten(word))
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Gres.Others)) {
@@ -49,15 +49,13 @@ func (l *linter) lintGresOf(n *Node, names []string, given bool) {
 	switch {
 	case len(n.Gres.GPUs) == 0:
 	case l.unread:
-		l.judge(names, topology.Fatal, "")
+		l.note(names, topology.Fatal, "")
 	case !l.isType(gpuName):
-		l.judge(names, topology.Fatal, "")
 		l.Fatal(n.Line, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "%s: gpu is not in GresTypes: Slurm ignores Gres= of these nodes, and they have no GPUs", nodes)
 	case !given && l.Files == AllHosts:
-		l.judge(names, topology.Fatal, "")
 		l.Fatal(n.Line, "FewerGPUs", "write gres.conf beside slurm.conf", "%s: there is no gres.conf, and with enable_configless the nodes have none of their own, so they lack %s: slurmctld drains them", nodes, gresText(n.Gres.GPUs))
 	case !given:
-		l.judge(names, topology.Unknown, "there is no gres.conf here")
+		l.note(names, topology.Unknown, "there is no gres.conf here")
 		l.NotJudged(n.Line, "%s: there is no gres.conf here, so it is not known whether the nodes have %s: they do if each has a gres.conf of its own", nodes, gresText(n.Gres.GPUs))
 	}
 }

@@ -26,7 +26,6 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	counted := a.conf.Gres.GPUs
 	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(counted) > 1 {
-		g.judge(a.names, topology.Fatal, "")
 		g.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
 		return
 	}
@@ -47,7 +46,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 // lintMore warns of GPUs that slurm.conf does not count.
 func (g *gresFile) lintMore(a *nodeGroup, line int, has uint64, where string, wanted uint64) {
 	if has > wanted {
-		g.judge(a.names, topology.Fatal, "")
+		g.note(a.names, topology.Fatal, "") // slurmd starts, and the counts differ
 		g.Warn(line, reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus %s, %d in slurm.conf: Slurm uses no more than these", a, has, where, wanted)
 	}
 }
@@ -185,26 +184,30 @@ func (g *gresFile) lintFound(a *nodeGroup, line int, way string) {
 			unknown = append(unknown, n)
 		}
 	}
-	of := func(names []string) *nodeGroup { return &nodeGroup{names: names} }
-	for _, count := range slices.Sorted(maps.Keys(byCount)) {
-		same, has := of(byCount[count]), uint64(count)
-		if has < wanted {
-			g.drains(same, 1, reasonFewerGPUs, "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", has, wanted))
+	of := func(names []string, f func(*nodeGroup)) {
+		if len(names) > 0 {
+			g.about(names, func() { f(&nodeGroup{names: names}) })
 		}
-		g.lintMore(same, 1, has, "by labels or reports", wanted)
 	}
-	if len(drained) > 0 {
-		g.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
+	for _, count := range slices.Sorted(maps.Keys(byCount)) {
+		of(byCount[count], func(same *nodeGroup) {
+			for _, s := range gres.Fewer([]gres.GPUCount{{Count: wanted}}, []gres.GPUCount{{Count: uint64(count)}}) {
+				g.drains(same, 1, reasonFewerGPUs, "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d %s by labels or reports, %d in slurm.conf", s.Has, s.Kind(), s.Count))
+			}
+			g.lintMore(same, 1, uint64(count), "by labels or reports", wanted)
+		})
 	}
-	if len(unknown) > 0 {
-		g.judge(unknown, topology.Unknown, why[unknown[0]])
-		g.NotJudged(line, "%s: what AutoDetect=%s finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), way, unknown[0], why[unknown[0]])
-	}
+	of(drained, func(same *nodeGroup) {
+		g.drains(same, line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
+	})
+	of(unknown, func(same *nodeGroup) {
+		g.note(unknown, topology.Unknown, why[unknown[0]])
+		g.NotJudged(line, "%s: what AutoDetect=%s finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", same, way, unknown[0], why[unknown[0]])
+	})
 }
 
 // drains adds a finding about all of the nodes.
 func (g *gresFile) drains(a *nodeGroup, line int, reason, remedy, message string) {
-	g.judge(a.names, topology.Fatal, "")
 	what := "them"
 	if len(a.names) == 1 {
 		what = "it"

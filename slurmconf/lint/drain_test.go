@@ -128,23 +128,24 @@ func TestGPULines(t *testing.T) {
 		found map[string]gres.Registration
 		want  string
 	}{
-		"agree":                      {listed, map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 2 nodes agree, 0 differ, 0 not judged"},
-		"a node without GPUs":        {listed, map[string]*Node{"n1": node(eight), "cpu": node(gres.Counts{})}, nil, "gpu lines: 1 nodes agree, 0 differ, 0 not judged"},
+		"agree":                      {listed, map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "nodes whose gpu lines agree: 2, differ: 0, not judged: 0"},
+		"a node without GPUs":        {listed, map[string]*Node{"n1": node(eight), "cpu": node(gres.Counts{})}, nil, "nodes whose gpu lines agree: 1, differ: 0, not judged: 0"},
 		"no node has GPUs":           {listed, map[string]*Node{"cpu": node(gres.Counts{})}, nil, ""},
 		"no node":                    {listed, nil, nil, ""},
-		"fewer and more":             {listed, map[string]*Node{"n1": node(eight), "n2": node(four), "n4": node(four)}, nil, "gpu lines: 1 nodes agree, 2 differ, 0 not judged"},
-		"a line that slurmd ends at": {listed + "NodeName=n2 Name=gpu Count=2 File=/dev/nvidia8\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 1 nodes agree, 1 differ, 0 not judged"},
-		"a line that is not judged":  {listed + "NodeName=n2 Name=gpu File=/dev/nvidia[8-9] Flags=one_sharing\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "gpu lines: 1 nodes agree, 0 differ, 1 not judged (n2: one of its lines is not judged)"},
-		"some lines without File":    {"Name=gpu File=/dev/nvidia0\nName=gpu Count=7\n", map[string]*Node{"n1": node(eight), "n2": node(four)}, nil, "gpu lines: 0 nodes agree, 0 differ, 2 not judged (n1: some lines for gpu have File or Type and others do not)"},
+		"fewer and more":             {listed, map[string]*Node{"n1": node(eight), "n2": node(four), "n4": node(four)}, nil, "nodes whose gpu lines agree: 1, differ: 2, not judged: 0"},
+		"a line that slurmd ends at": {listed + "NodeName=n2 Name=gpu Count=2 File=/dev/nvidia8\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "nodes whose gpu lines agree: 1, differ: 1, not judged: 0"},
+		"a line that is not judged":  {listed + "NodeName=n2 Name=gpu File=/dev/nvidia[8-9] Flags=one_sharing\n", map[string]*Node{"n1": node(eight), "n2": node(eight)}, nil, "nodes whose gpu lines agree: 1, differ: 0, not judged: 1 (n2: one of its lines is not judged)"},
+		"some lines without File":    {"Name=gpu File=/dev/nvidia0\nName=gpu Count=7\n", map[string]*Node{"n1": node(eight), "n2": node(four)}, nil, "nodes whose gpu lines agree: 0, differ: 0, not judged: 2 (n1: some lines for gpu have File or Type and others do not)"},
 		"detected": {detected, map[string]*Node{"n1": node(eight), "n2": node(eight), "n3": node(eight), "n4": node(eight)},
-			map[string]gres.Registration{"n1": {Count: 8, Sockets: 1}, "n2": {Count: 4}, "n4": {Count: 8, Sockets: 2}}, "gpu lines: 1 nodes agree, 1 differ, 2 not judged (n3: it has no report)"},
-		"a word of Gres=":        {listed, map[string]*Node{"n1": node(gres.ReadCounts("gpu:8x"))}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: a word of Gres= is not known)"},
-		"no gres.conf":           {"", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: there is no gres.conf here)"},
-		"a file that is refused": {"Name=gpu File=/dev/nvidia[0-7] Foo=1\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 1 differ, 0 not judged"},
-		"no lines":               {"nothing\n", map[string]*Node{"n1": node(eight)}, nil, "gpu lines: 0 nodes agree, 0 differ, 1 not judged (n1: gres.conf was not read)"},
+			map[string]gres.Registration{"n1": {Count: 8, Sockets: 1}, "n2": {Count: 4}, "n4": {Count: 8, Sockets: 2}}, "nodes whose gpu lines agree: 1, differ: 1, not judged: 2 (n3: it has no report)"},
+		"fewer shards":           {listed + "Name=shard Count=4\n", map[string]*Node{"n1": node(gres.ReadCounts("gpu:8,shard:8")), "n2": node(eight)}, nil, "nodes whose gpu lines agree: 1, differ: 1, not judged: 0"},
+		"a word of Gres=":        {listed, map[string]*Node{"n1": node(gres.ReadCounts("gpu:8x"))}, nil, "nodes whose gpu lines agree: 0, differ: 0, not judged: 1 (n1: a word of Gres= is not known)"},
+		"no gres.conf":           {"", map[string]*Node{"n1": node(eight)}, nil, "nodes whose gpu lines agree: 0, differ: 0, not judged: 1 (n1: there is no gres.conf here)"},
+		"a file that is refused": {"Name=gpu File=/dev/nvidia[0-7] Foo=1\n", map[string]*Node{"n1": node(eight)}, nil, "nodes whose gpu lines agree: 0, differ: 1, not judged: 0"},
+		"no lines":               {"nothing\n", map[string]*Node{"n1": node(eight)}, nil, "nodes whose gpu lines agree: 0, differ: 0, not judged: 1 (n1: gres.conf was not read)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, KnownNodes: slices.Sorted(maps.Keys(tt.nodes)), Found: tt.found, GRES: true}
+			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu", "shard"}, Nodes: tt.nodes, KnownNodes: slices.Sorted(maps.Keys(tt.nodes)), Found: tt.found, GRES: true}
 			var files []File
 			if tt.gres != "" {
 				files = []File{{Name: "gres.conf", Data: []byte(tt.gres)}}

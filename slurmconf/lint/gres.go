@@ -49,8 +49,8 @@ func (l gresLine) givesGPUs() bool {
 // Nobody can see here whether a device file exists.
 func (l *linter) lintGres(f File) {
 	lines, found := gres.Scan(f.Name, f.Data)
-	if len(found) > 0 && found[0].Reason == syntax.ReasonSyntax {
-		l.All = append(l.All, found...)
+	if len(found) > 0 && found[0].Reason == syntax.ReasonSyntax { // nodes without a verdict have a file that was not read
+		l.about(nil, func() { l.All = append(l.All, found...) })
 		return
 	}
 	if l.GresTypes != nil && len(l.GresTypes) == 0 && len(lines)+len(found) > 0 {
@@ -62,7 +62,6 @@ func (l *linter) lintGres(f File) {
 	byLine := map[int][]topology.Finding{}
 	for _, f := range found {
 		if f.Reason == syntax.ReasonUnknownKey { // slurmd refuses the whole file
-			l.judge(l.KnownNodes, topology.Fatal, "")
 			l.All = append(l.All, f)
 		} else {
 			byLine[f.Line] = append(byLine[f.Line], f)
@@ -77,7 +76,8 @@ func (l *linter) lintGres(f File) {
 	}
 	l.gpus = l.gpus || slices.ContainsFunc(g.lines, gresLine.givesGPUs)
 	for _, a := range g.groups() {
-		g.lintNodes(a)
+		g.note(a.names, topology.OK, "")
+		g.about(a.names, func() { g.lintNodes(a) })
 	}
 	g.lintForAll()
 }
@@ -87,7 +87,7 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 	switch {
 	case l.Name == "" || l.Name == gpuName:
 	case strings.EqualFold(l.Name, gpuName):
-		g.NotJudged(l.Number, "lines of Name=%s are not judged: want gpu", l.Name)
+		g.about(nil, func() { g.NotJudged(l.Number, "lines of Name=%s are not judged: want gpu", l.Name) })
 		return
 	case !g.isType(l.Name):
 		if !g.said[saying{reason: l.Name}] {
@@ -98,38 +98,38 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 	case !slices.Contains(sharedNames, l.Name): // see OtherGRES
 		return
 	}
+	for _, f := range g.about(nil, func() { g.lintLine(&l, found) }) {
+		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
+		l.bad = l.bad || f.Severity == topology.Fatal
+	}
+	g.about(nil, func() { g.lintAutoDetect(&l) })
+	g.lines = append(g.lines, l)
+}
+
+// lintLine judges what a line says of its nodes and devices. found is what its reader says.
+func (g *gresFile) lintLine(l *gresLine, found []topology.Finding) {
 	index := int32(len(g.lines))
 	if l.Nodes == "" {
 		g.all = append(g.all, index)
 	} else {
-		g.lintNodeName(&l, index)
+		g.lintNodeName(l, index)
 	}
 	for _, f := range found {
 		if l.forNone && f.Severity == topology.Fatal {
 			f.Severity = topology.Warning
 		}
-		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
-		l.bad = l.bad || f.Severity == topology.Fatal
 		g.All = append(g.All, f)
 	}
-	g.lintAutoDetect(&l)
 	switch {
 	case l.Name != gpuName:
 	case g.isType(gpuName):
-		g.lintDevicesOf(&l)
-		g.lintFlags(&l)
-		g.lintCores(&l)
+		g.lintDevicesOf(l)
+		g.lintFlags(l)
+		g.lintCores(l)
 	default:
 		g.unread = g.unread || !l.forNone
-		g.report(&l, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line, and its nodes have no GPUs")
+		g.report(l, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line, and its nodes have no GPUs")
 	}
-	g.lines = append(g.lines, l)
-}
-
-// oddLine says that a line is not judged.
-func (g *gresFile) oddLine(l *gresLine, format string, args ...any) {
-	l.odd = true
-	g.NotJudged(l.Number, format, args...)
 }
 
 // report adds a finding. It is fatal if the line is for a node of slurm.conf.
@@ -138,7 +138,6 @@ func (g *gresFile) report(l *gresLine, reason, remedy, format string, args ...an
 		g.Warn(l.Number, reason, remedy, format, args...)
 		return
 	}
-	l.bad = true
 	g.Fatal(l.Number, reason, remedy, format, args...)
 }
 
@@ -156,7 +155,7 @@ func (g *gresFile) lintNodeName(l *gresLine, index int32) {
 	})
 	switch {
 	case errors.Is(err, hostlist.ErrNotPlain):
-		g.oddLine(l, "NodeName: %v", err)
+		g.NotJudged(l.Number, "NodeName: %v", err)
 	case err != nil:
 		g.Warn(l.Number, reasonHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
 		nodes = nil
@@ -198,9 +197,9 @@ func (g *gresFile) lintAutoDetect(l *gresLine) {
 func (g *gresFile) lintDevicesOf(l *gresLine) {
 	switch n := l.Devices(); {
 	case len(l.Files) > 0 && len(l.MultipleFiles) > 0:
-		g.oddLine(l, "File and MultipleFiles are on one line")
+		g.NotJudged(l.Number, "File and MultipleFiles are on one line")
 	case len(l.MultipleFiles) == 1:
-		g.oddLine(l, "MultipleFiles has one file: want File for a device of one file")
+		g.NotJudged(l.Number, "MultipleFiles has one file: want File for a device of one file")
 	case l.Count > 0 && n != l.Count:
 		g.report(l, "Count", "leave Count out if there are files", "Count=%d and %d devices in the files", l.Count, n)
 	case l.Links != nil && n > 1:
@@ -217,7 +216,7 @@ func (g *gresFile) lintFlags(l *gresLine) {
 	given := strings.Join(l.Flags, ",")
 	words := strings.FieldsFunc(strings.ToLower(given), func(r rune) bool { return r == ',' })
 	if slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(gresFlags, w) }) {
-		g.oddLine(l, "Flags=%s: only %s are judged", given, strings.Join(gresFlags, ", "))
+		g.NotJudged(l.Number, "Flags=%s: only %s are judged", given, strings.Join(gresFlags, ", "))
 		return
 	}
 	slices.Sort(words)
@@ -231,6 +230,6 @@ func (g *gresFile) lintFlags(l *gresLine) {
 // or to none.
 func (g *gresFile) lintCores(l *gresLine) {
 	if _, ok := gres.ParseCPUs(l.Cores); l.Cores != "" && !ok {
-		g.oddLine(l, "Cores=%s: want such as 0-35,72-107", hostlist.Shorten(l.Cores))
+		g.NotJudged(l.Number, "Cores=%s: want such as 0-35,72-107", hostlist.Shorten(l.Cores))
 	}
 }

@@ -78,12 +78,11 @@ func (g *gresFile) groups() []*nodeGroup {
 
 // lintNodes judges what all lines together give each node of a group.
 func (g *gresFile) lintNodes(a *nodeGroup) {
-	g.judge(a.names, topology.OK, "")
 	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.bad }) {
-		g.judge(a.names, topology.Fatal, "")
+		g.note(a.names, topology.Fatal, "")
 	}
 	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.odd }) {
-		g.judge(a.names, topology.Unknown, "one of its lines is not judged")
+		g.note(a.names, topology.Unknown, "one of its lines is not judged")
 		return
 	}
 	var lines, gpus []gres.Line
@@ -158,8 +157,8 @@ const toSlurm = "check it with Slurm itself"
 
 // once adds a finding about nodes unless one of its line and reason is there.
 func (g *gresFile) once(severity topology.Severity, a *nodeGroup, line int, reason, remedy, message string) {
-	g.judge(a.names, severity, message)
 	if g.said[saying{severity, line, reason}] {
+		g.note(a.names, severity, message)
 		return
 	}
 	g.said[saying{severity, line, reason}] = true

@@ -3,6 +3,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -171,7 +172,7 @@ func (o *Options) setting(key string) Setting {
 
 // lintFile judges one of the files.
 func (l *linter) lintFile(f File, files []File) []topology.Finding {
-	l.Findings = syntax.Findings{File: f.Name}
+	l.Findings, l.noted = syntax.Findings{File: f.Name}, map[int]bool{}
 	if !isYAML(f) {
 		if f.Included == nil {
 			f.Data, f.Included = syntax.Join(f.Name, f.Data, nil)
@@ -182,7 +183,7 @@ func (l *linter) lintFile(f File, files []File) []topology.Finding {
 	}
 	switch {
 	case isGres(f):
-		l.lintGres(f)
+		l.about(slices.Collect(maps.Keys(l.Nodes)), func() { l.lintGres(f) })
 	case isCgroup(f):
 		l.lintCgroup(f)
 	case isYAML(f) && l.yaml:
@@ -230,8 +231,9 @@ type linter struct {
 	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
 	// gpus, because of GresTypes.
 	gpus, unread bool
-	// verdicts are by node of slurm.conf.
+	// verdicts are by node of slurm.conf. noted are the findings of All of which about has noted the nodes.
 	verdicts map[string]verdict
+	noted    map[int]bool
 }
 
 func newLinter(o Options) *linter {

@@ -19,7 +19,7 @@ func (g GPULines) String() string {
 	if g == (GPULines{}) {
 		return ""
 	}
-	text := fmt.Sprintf("gpu lines: %d nodes agree, %d differ, %d not judged", g.Agree, g.Differ, g.NotJudged)
+	text := fmt.Sprintf("nodes whose gpu lines agree: %d, differ: %d, not judged: %d", g.Agree, g.Differ, g.NotJudged)
 	if g.Why != "" {
 		text += " (" + g.Why + ")"
 	}
@@ -35,10 +35,25 @@ type verdict struct {
 // weights order verdicts: the worst one that is noted for a node counts.
 var weights = map[topology.Severity]int{topology.OK: 1, topology.Unknown: 2, topology.Fatal: 3}
 
-// judge notes a verdict about nodes. A warning is none.
-func (l *linter) judge(nodes []string, s topology.Severity, why string) {
+// about calls f. The findings that f adds are about the nodes, and the worst of them is the nodes' verdict. Findings of
+// an inner call of about are about the inner call's nodes alone. about returns the other findings.
+func (l *linter) about(nodes []string, f func()) (own []topology.Finding) {
+	first := len(l.All)
+	f()
+	for i := first; i < len(l.All); i++ {
+		if found := l.All[i]; !l.noted[i] {
+			l.noted[i] = true
+			own = append(own, found)
+			l.note(nodes, found.Severity, found.Message)
+		}
+	}
+	return own
+}
+
+// note notes a verdict about nodes. A warning is none.
+func (l *linter) note(nodes []string, s topology.Severity, why string) {
 	for _, n := range nodes {
-		if old, noted := l.verdicts[n]; !noted || weights[s] > weights[old.Severity] {
+		if weights[s] > weights[l.verdicts[n].Severity] {
 			l.verdicts[n] = verdict{s, why}
 		}
 	}

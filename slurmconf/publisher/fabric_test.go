@@ -167,7 +167,7 @@ func TestPeersOfFiles(t *testing.T) {
 	none := topology.Fabric{State: topology.FabricNotSupported}
 	snap := withGPUs(hgxSite(t, 0), func(_ string, g *topology.GPU) { g.Product, g.Fabric = "NVIDIA GB200", none })
 	names := slices.Sorted(maps.Keys(snap.Reports))
-	snap.Reports[names[0]].IMEXPeers, snap.Reports[names[1]].IMEXPeers = new(true), new(false)
+	snap.Reports[names[0]].IMEXNodes, snap.Reports[names[1]].IMEXNodes = new(2), new(1)
 	store := newMemory(snap)
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the publisher's series.
@@ -64,11 +65,18 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 	}
 }
 
-// judgeJobs lets jobs be judged by the places of the current revision.
-func (l *loop) judgeJobs(doc *plandoc.Document) {
-	if doc.Current.Number > 0 {
-		l.jobs.Set(l.pub.Name, doc.Current.Plan.Topologies)
+// judgeJobs lets jobs be judged, and free segments be counted, by the places of the current revision. judged has how many
+// GPUs nodes have.
+func (l *loop) judgeJobs(doc *plandoc.Document, judged []topology.Facts) {
+	if doc.Current.Number == 0 {
+		return
 	}
+	gpus, plan := make(map[string]int, len(judged)), &doc.Current.Plan
+	for i := range judged {
+		gpus[judged[i].Name] = judged[i].Devices()
+	}
+	l.jobs.Set(l.pub.Name, plan.Topologies)
+	l.metrics.occupancy.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), plan.Topologies, plan.Nodes, gpus)
 }
 
 // observe counts what was made, and logs problems when they change.
@@ -95,10 +103,5 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	gpus := make(map[string]int, len(made.Judged))
-	for i := range made.Judged {
-		gpus[made.Judged[i].Name] = made.Judged[i].Devices()
-	}
-	l.metrics.occupancy.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, gpus)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

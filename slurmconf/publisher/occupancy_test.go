@@ -8,9 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/series"
@@ -45,6 +48,14 @@ quoin_job_split_segments{got="9+9",job_id="1",publication="default",segment="18"
 		}
 		if v := pub.Occupancy().View("default"); len(v.Jobs) != 1 || len(v.Jobs[0].Judgements) != 2 {
 			t.Errorf("%+v", v.Jobs)
+		}
+		store.change(racksMoved(t, 39))
+		store.pass(10 * time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
+			t.Errorf("held: %q", held)
+		}
+		if diff := cmp.Diff(values, series.Values(t, reg), cmpopts.IgnoreMapEntries(func(name string, _ float64) bool { return !strings.HasPrefix(name, "quoin_block_nodes") })); diff != "" {
+			t.Errorf("a change that is held (-before +after):\n%s", diff)
 		}
 		cancel()
 		if err := <-done; err != nil {

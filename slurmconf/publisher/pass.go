@@ -62,7 +62,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	if err == nil {
 		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
-	l.judgeJobs(wrote.doc)
+	l.judgeJobs(wrote.doc, made.Judged)
 	l.lookAtJobs(in, placed)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {

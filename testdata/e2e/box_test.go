@@ -12,6 +12,7 @@ func TestBox(t *testing.T) {
 	w.step("job", job)
 	w.step("asked", asked)
 	w.step("change", change)
+	w.step("hosts", hosts)
 	w.step("imex", imex)
 	w.step("adopt", adopt)
 	w.step("paused", paused)

@@ -5,7 +5,7 @@
 //
 // nvidia-imex-ctl asks it. It refuses what the real programs 580.178.04, 595.91.07 and 615.71.09 refuse, in their words: an option that
 // they do not know, and a configuration whose log has no folder. A script beside it, with the name nvidia-imex-ctl.says, answers instead
-// of a daemon.
+// of a daemon. The answer to -N is the file domain.json beside the configuration's list of nodes, if it is there.
 package main
 
 // #cgo LDFLAGS: -Wl,--no-as-needed -l:libz.so.1
@@ -70,7 +70,7 @@ func control(args []string) error {
 	if err != nil {
 		return err
 	}
-	network, address := "unix", given["u"]
+	network, address, domain := "unix", given["u"], ""
 	if address == "" {
 		path, is := given["c"]
 		if !is {
@@ -86,9 +86,17 @@ func control(args []string) error {
 		if address = config["IMEX_CMD_UNIX_DOMAIN_PATH"]; address == "" {
 			network, address = "tcp", net.JoinHostPort(config["IMEX_CMD_BIND_INTERFACE_IP"], config["IMEX_CMD_PORT"])
 		}
+		domain = filepath.Join(filepath.Dir(config["IMEX_NODE_CONFIG_FILE"]), "domain.json")
 	}
 	if script := os.Args[0] + ".says"; exists(script) {
 		return syscall.Exec("/bin/sh", append([]string{"sh", script}, args...), os.Environ())
+	}
+	if _, whole := given["N"]; whole && exists(domain) {
+		text, err := os.ReadFile(domain)
+		if err == nil {
+			_, err = os.Stdout.Write(text)
+		}
+		return err
 	}
 	conn, err := net.DialTimeout(network, address, 5*time.Second)
 	if err != nil {

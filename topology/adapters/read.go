@@ -59,21 +59,10 @@ type Reading struct {
 	Adapters []topology.Adapter
 	// More is how many adapters there are beside these: a report has 32.
 	More int
-	// Links are the states that could be read, also of ports that are not among the adapters'.
-	Links []Link
 	// Unread are the facts that could not be read, or have no room in a report.
 	Unread []Unread
 	// LLDP is why the file of lldpcli could not be read.
 	LLDP error
-}
-
-// Link is the state of a port.
-type Link struct {
-	Adapter string
-	Port    int
-	Active  bool
-	// RateGbps is 0 if the link is not active, or if its rate is not known.
-	RateGbps int
 }
 
 // Unread is a fact that could not be read.
@@ -344,30 +333,25 @@ func (a *adapterReader) port(number int) topology.AdapterPort {
 	return p
 }
 
-// link reads the state of a port's link, and reports whether it is active.
+// link reads the rate of a port's link, and reports whether the link is active.
 func (a *adapterReader) link(p *topology.AdapterPort) bool {
 	p.RateGbps, p.LastGbps, p.Neighbor = 0, 0, topology.Neighbor{}
 	dir := a.dir + "/ports/" + strconv.Itoa(p.Port)
-	state, err := textOf(dir, "state")
-	if err != nil || state == "" {
+	if !isActive(dir) {
 		return false
 	}
-	l := Link{Adapter: a.Name, Port: p.Port, Active: isActive(state)}
-	if l.Active {
-		rate, _ := textOf(dir, "rate")
-		state, _ = textOf(dir, "state") // a link that has gone down meanwhile has another rate, which means nothing
-		l.Active = isActive(state)
-		if l.Active {
-			l.RateGbps = gbpsOf(rate)
-			p.RateGbps, p.LastGbps = l.RateGbps, l.RateGbps
-		}
+	rate, _ := textOf(dir, "rate")
+	if !isActive(dir) { // a link that has gone down meanwhile has another rate, which means nothing
+		return false
 	}
-	a.Links = append(a.Links, l)
-	return l.Active
+	p.RateGbps = gbpsOf(rate)
+	p.LastGbps = p.RateGbps
+	return true
 }
 
-// isActive reads the state of a port, such as "4: ACTIVE".
-func isActive(state string) bool {
+// isActive reads the state of a port, such as "4: ACTIVE". A state that cannot be read is not active.
+func isActive(dir string) bool {
+	state, _ := textOf(dir, "state")
 	_, word, _ := strings.Cut(state, ": ")
 	return word == "ACTIVE" || word == "ACTIVE_DEFER"
 }

@@ -118,13 +118,8 @@ func TestMachines(t *testing.T) {
 			if diff := cmp.Diff(tt.want, lines(r.Adapters)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			for _, l := range r.Links {
-				if !l.Active || l.RateGbps == 0 {
-					t.Errorf("link %+v", l)
-				}
-			}
-			if len(r.Unread) > 0 || len(r.Links) != len(tt.want) || r.More != 0 {
-				t.Errorf("unread %v, %d links, %d more", r.Unread, len(r.Links), r.More)
+			if len(r.Unread) > 0 || r.More != 0 {
+				t.Errorf("unread %v, %d more", r.Unread, r.More)
 			}
 		})
 	}
@@ -184,9 +179,6 @@ func TestManyPorts(t *testing.T) {
 			if diff := cmp.Diff(tt.unread, unreadOf(r)); diff != "" {
 				t.Errorf("unread (-want +got)\n%s", diff)
 			}
-			if len(r.Links) != 12 {
-				t.Errorf("%d links", len(r.Links))
-			}
 		})
 	}
 }
@@ -245,8 +237,8 @@ func TestNotAdapters(t *testing.T) {
 	tree.Write(t, "class/infiniband/abi_version", "1") // a file
 	want := []string{"compute mlx5_0 MT4129 946dae0300000001 00000000:05:00.0 numa 0, 1 InfiniBand 946dae0300000001 400, [ib0] []"}
 	r := read(t, tree)
-	if diff := cmp.Diff(want, lines(r.Adapters)); diff != "" || len(r.Links) != 1 {
-		t.Errorf("%d links (-want +got)\n%s", len(r.Links), diff)
+	if diff := cmp.Diff(want, lines(r.Adapters)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
@@ -257,20 +249,19 @@ func TestOddAdapters(t *testing.T) {
 		name   string
 		change func(t *testing.T, tree sysfs.Tree, home string)
 		want   string
-		links  string
 		unread []string
 	}{
-		{"two ports", func(*testing.T, sysfs.Tree, string) {}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
+		{"two ports", func(*testing.T, sysfs.Tree, string) {}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", nil},
 		{"a port that is down", func(t *testing.T, tree sysfs.Tree, home string) {
 			a := dual()
 			tree.Set(t, &a, 2, "100 DOWN")
-		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 0, [ens5 ens5d1] []", "1 40, 2 down", nil},
-		{"no state", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home+"/ports/1/state") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "2 100", nil},
-		{"an odd rate", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/ports/1/rate", "NaN Gb/sec") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 0, 2 100", nil},
+		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 0, [ens5 ens5d1] []", nil},
+		{"no state", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home+"/ports/1/state") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", nil},
+		{"an odd rate", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/ports/1/rate", "NaN Gb/sec") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", nil},
 		{"a GUID that nobody set", func(t *testing.T, tree sysfs.Tree, home string) {
 			tree.Write(t, home+"/node_guid", "0000:0000:0000:0000")
-		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
-		{"a GUID that is none", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/node_guid", "none") }, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100",
+		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", nil},
+		{"a GUID that is none", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/node_guid", "none") }, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []",
 			[]string{`node GUID of mlx4_0: "none": want 16 hexadecimal digits in four groups`}},
 		{"an adapter that does not answer", func(t *testing.T, tree sysfs.Tree, home string) {
 			// A file that is a folder gives an error when it is read, as a file of a dead adapter does.
@@ -278,14 +269,14 @@ func TestOddAdapters(t *testing.T) {
 				tree.Remove(t, home+"/"+file)
 				tree.Write(t, home+"/"+file+"/x", "")
 			}
-		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1   0, 2 InfiniBand  100, [ens5 ens5d1] []", "2 100",
+		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1   0, 2 InfiniBand  100, [ens5 ens5d1] []",
 			[]string{"node GUID of mlx4_0: is a directory", "link layer of mlx4_0 port 1: is a directory", "port GUID of mlx4_0 port 2: is a directory"}},
-		{"an adapter that goes while it is read", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home) }, "other mlx4_0   00000000:05:00.0 numa 0, [ens5 ens5d1] []", "",
+		{"an adapter that goes while it is read", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home) }, "other mlx4_0   00000000:05:00.0 numa 0, [ens5 ens5d1] []",
 			[]string{"node GUID of mlx4_0: no such file or directory", "ports of mlx4_0: no such file or directory"}},
 		{"a link layer of its own", func(t *testing.T, tree sysfs.Tree, home string) {
 			tree.Write(t, home+"/ports/1/link_layer", "Unknown")
 			tree.Write(t, home+"/ports/x/link_layer", "Ethernet")
-		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1   40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
+		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1   40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := dual()
@@ -295,21 +286,9 @@ func TestOddAdapters(t *testing.T) {
 			if diff := cmp.Diff([]string{tt.want, other}, lines(r.Adapters)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			var links, unread []string
-			for _, l := range r.Links {
-				switch {
-				case l.Adapter != a.Name:
-				case l.Active:
-					links = append(links, fmt.Sprint(l.Port, " ", l.RateGbps))
-				default:
-					links = append(links, fmt.Sprint(l.Port, " down"))
-				}
-			}
+			var unread []string
 			for _, u := range r.Unread {
 				unread = append(unread, u.String())
-			}
-			if got := strings.Join(links, ", "); got != tt.links {
-				t.Errorf("links %q, want %q", got, tt.links)
 			}
 			if diff := cmp.Diff(tt.unread, unread); diff != "" {
 				t.Errorf("unread (-want +got)\n%s", diff)
@@ -370,8 +349,8 @@ func TestBounds(t *testing.T) {
 		s.Adapters[0].NetDevs = append(s.Adapters[0].NetDevs, fmt.Sprint("eth", i))
 	}
 	r := read(t, sysfs.Make(t, s))
-	if len(r.Adapters) != 32 || r.More != 16 || r.Adapters[0].Name != "mlx5_0" || r.Adapters[31].Name != "mlx5_31" || len(r.Links) != 47+6 {
-		t.Errorf("%d adapters, %d more, %d links", len(r.Adapters), r.More, len(r.Links))
+	if len(r.Adapters) != 32 || r.More != 16 || r.Adapters[0].Name != "mlx5_0" || r.Adapters[31].Name != "mlx5_31" {
+		t.Errorf("%d adapters, %d more", len(r.Adapters), r.More)
 	}
 	if a := r.Adapters[0]; len(a.Ports) != 4 || len(a.NetDevs) != 8 || len(a.GPUs) != 16 {
 		t.Errorf("%d ports, %d interfaces, %d GPUs", len(a.Ports), len(a.NetDevs), len(a.GPUs))

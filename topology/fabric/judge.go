@@ -188,7 +188,7 @@ func (c *node) judge() topology.FabricVerdict {
 	row := &table[slices.IndexFunc(table, func(r row) bool { return r.holds(c) })]
 	f := topology.Finding{Severity: row.severity, Reason: row.reason, Message: row.message(c), Remedy: row.remedy}
 	c.addFlaws(&f)
-	v := topology.FabricVerdict{Finding: c.site.share(f), Place: row.place, IMEX: row.imex, Clique: c.clique()}
+	v := topology.FabricVerdict{Finding: c.site.share(f), Place: row.place, IMEX: row.imex, Clique: c.clique(), MaxNodes: c.kind.maxNodes()}
 	if v.Place == topology.PlaceInClique && c.joined == 0 {
 		v.Place = topology.PlaceKept
 	}
@@ -302,7 +302,7 @@ func (c *node) lost() string {
 	if c.block != nil {
 		return "the node is published in block " + c.block.Name
 	}
-	if names := r.IMEXPeers; names != nil && *names {
+	if nodes := r.IMEXNodes; nodes != nil && *nodes > 1 {
 		return "the machine's nodes_config.cfg names other nodes"
 	}
 	if in := c.site.chassis[chassisOf(r)]; in != nil && in.joined > 0 {

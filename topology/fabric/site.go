@@ -86,6 +86,14 @@ type kind struct {
 // inMachine reports whether NVLink joins none of these nodes with another one.
 func (k *kind) inMachine() bool { return k.known && k.bound == inMachine }
 
+// maxNodes returns how many of these nodes NVLink joins at most, or 0.
+func (k *kind) maxNodes() int {
+	if k.gpus == 0 {
+		return 0
+	}
+	return (k.bound + k.gpus - 1) / k.gpus
+}
+
 // usualLinks returns how many links each GPU of most nodes has, or 0.
 func (k *kind) usualLinks() int {
 	for links, nodes := range k.alike {

@@ -654,10 +654,10 @@ func nodeCases() []nodeCase {
 			}
 		}, []string{"fatal imex: NotReady: the daemon starts"}},
 		{"a peer is not connected", func(t *testing.T, n *Node) {
-			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", Peers: []topology.IMEXPeer{{Address: "10.0.0.2", State: topology.PeerDead}}}); err != nil {
+			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", Message: "it has no connection to 10.0.0.2", Remedy: "look at it"}); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"warning imex: ready in clique c, and it has no connection to 10.0.0.2"}},
+		}, []string{"warning imex: ready in clique c: it has no connection to 10.0.0.2"}},
 		{"nothing is known of the peers", func(t *testing.T, n *Node) {
 			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", PeersUnknown: "no answer"}); err != nil {
 				t.Fatal(err)

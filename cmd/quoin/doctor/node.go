@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
@@ -177,8 +176,8 @@ func (n *Node) gate(f *findings) {
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case state.Ready && state.PeersUnknown != "":
 		f.warn("imex", "an agent in a pod may not be able to write the service's log, so mount its folder (Peers in imex/README.md); until then jobs do not wait for nodes that are down; see why: quoin discover", "ready in clique %s, but it is not known to which nodes this one is connected: %s", state.Clique, state.PeersUnknown)
-	case state.Ready && len(state.Peers) > 0:
-		f.warn("imex", "nvidia-imex-ctl -N shows the connections; then look at the service on those nodes: systemctl status nvidia-imex", "ready in clique %s, and it has %s", state.Clique, imex.PeersText(state.Peers))
+	case state.Ready && state.Remedy != "":
+		f.warn("imex", state.Remedy, "ready in clique %s: %s", state.Clique, state.Message)
 	case state.Ready && len(state.Members) == 0: // the host's own service
 		f.ok("imex", "ready in clique %s", state.Clique)
 	case state.Ready:

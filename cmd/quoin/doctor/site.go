@@ -44,41 +44,20 @@ func (c *Cluster) agentsConfig(ours *config.Config) (*config.Config, error) {
 // join says how nodes join the IMEX domain.
 func (c *Cluster) join(s *Site, conf imex.Config) {
 	objects := computedomain.NewObjects(conf)
-	classes := 0
+	objects.ClassesRead, objects.Installed = c.Missing["deviceclasses"] == nil, true // other checks look for the publisher
 	for resource, kind := range map[string]string{"deviceclasses": "DeviceClass", "computedomains": "ComputeDomain", "daemonsets": "DaemonSet", "deployments": "Deployment", "nodesets": "NodeSet"} {
 		for i := range c.Objects[resource] {
 			o := &c.Objects[resource][i]
-			if kind == "DeviceClass" {
-				classes++
-			}
 			if data, err := o.MarshalJSON(); err == nil {
 				_ = objects.Add(kind, data) // an object that cannot be read counts as absent
 			}
 		}
 	}
-	seen := objects.Seen(c.claims(conf)...)
-	if s.Join, s.Why = seen.Join, seen.Why; classes == 0 {
-		s.Join, s.Why = conf.Choose(imex.NoService, nil)
-	}
+	seen := objects.Seen()
+	s.Join, s.Why = seen.Join, seen.Why
 	if s.Join != imex.JoinHolder && s.Join != imex.JoinSlurmd {
 		return
 	}
 	s.Domain, s.Note = seen.Domain.Problem, seen.Domain.Note
 	s.Domain.Remedy = seen.Domain.Remedy()
-}
-
-// claims returns one claim for each NodeSet whose pods claim a channel, and one for the holders.
-func (c *Cluster) claims(conf imex.Config) []imex.Claim {
-	var all []imex.Claim
-	if holders := c.own("daemonsets", "imex"); holders != nil && number(holders, "status", "numberReady") > 0 {
-		all = append(all, imex.Claim{Owner: imex.OwnerHolder, Pods: []string{"a holder"}})
-	}
-	for i := range c.Objects["nodesets"] {
-		for _, claim := range objectsAt(c.Objects["nodesets"][i].Object, "spec", "template", "spec", "resourceClaims") {
-			if claim["resourceClaimTemplateName"] == conf.ClaimTemplate {
-				all = append(all, imex.Claim{Owner: imex.OwnerSlurmd})
-			}
-		}
-	}
-	return all
 }

@@ -48,7 +48,7 @@ func ConfResult(conf, release string, names []string, nodes int, gpus string, ot
 	case len(names) == 0:
 		r.Summary = []string{fmt.Sprintf("%s (%s) needs no topology file and no gres.conf; its other settings are not judged", conf, release)}
 	default:
-		r.Summary = []string{fmt.Sprintf("%s %s with %s (%s), %d nodes compared%s; its other settings are not judged", files, goes, conf, release, nodes, why)}
+		r.Summary = []string{fmt.Sprintf("%s %s with %s (%s), nodes compared: %d%s; its other settings are not judged", files, goes, conf, release, nodes, why)}
 	}
 	r.addMore(gpus, other)
 	return r

@@ -26,7 +26,6 @@ type Report struct {
 	Elapsed     float64        `json:"elapsedSeconds"`
 	NumNodes    int            `json:"numNodes"`
 	Cliques     []string       `json:"cliques,omitempty"`
-	Layouts     []Layout       `json:"layouts,omitempty"`
 	Nodes       []reportedNode `json:"nodes"`
 	Totals      Totals         `json:"totals"`
 }
@@ -58,7 +57,7 @@ func (r *Run) report(now time.Time) Report {
 	j := &r.job
 	out := Report{JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, JobName: j.JobName, User: j.User, Account: j.Account, QOS: j.QOS,
 		Partition: j.Partition, Cluster: j.Cluster, Running: !r.Ended(), Start: known(j.Started()), End: known(r.ended()),
-		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Layouts: r.layouts, Nodes: []reportedNode{}, Totals: r.totals()}
+		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Nodes: []reportedNode{}, Totals: r.totals()}
 	for i := range r.nodes {
 		n := &r.nodes[i]
 		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, n.record.Warnings, append([]rundir.DeviceUse{}, n.devices()...)})

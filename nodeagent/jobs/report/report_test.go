@@ -109,21 +109,21 @@ func TestEnd(t *testing.T) {
 	two := func(r *rundir.Record) { r.NumNodes = "2" }
 	unknown := func(r *rundir.Record) { r.StartTime = "" }
 	for _, tt := range []struct {
-		name            string
-		nodes           []nodeRun
-		ended, complete bool
-		elapsed         time.Duration
+		name    string
+		nodes   []nodeRun
+		ended   bool
+		elapsed time.Duration
 	}{
-		{"runs", []nodeRun{on("7", "n1", 0)}, false, false, time.Hour},
-		{"ended", []nodeRun{on("7", "n1", 60)}, true, true, time.Minute},
-		{"ended on one node of two", []nodeRun{on("7", "n1", 60), on("7", "n2", 0)}, false, false, time.Hour},
-		{"one node of two is known", []nodeRun{on("7", "n1", 60).with(two)}, true, false, time.Minute},
-		{"the last node counts", []nodeRun{on("7", "n1", 60).with(two), on("7", "n2", 90)}, true, true, 90 * time.Second},
-		{"start not known", []nodeRun{on("7", "n1", 60).with(unknown)}, true, true, 0},
+		{"runs", []nodeRun{on("7", "n1", 0)}, false, time.Hour},
+		{"ended", []nodeRun{on("7", "n1", 60)}, true, time.Minute},
+		{"ended on one node of two", []nodeRun{on("7", "n1", 60), on("7", "n2", 0)}, false, time.Hour},
+		{"one node of two is known", []nodeRun{on("7", "n1", 60).with(two)}, true, time.Minute},
+		{"the last node counts", []nodeRun{on("7", "n1", 60).with(two), on("7", "n2", 90)}, true, 90 * time.Second},
+		{"start not known", []nodeRun{on("7", "n1", 60).with(unknown)}, true, 0},
 	} {
 		r := groupRuns(tt.nodes)[0]
-		if r.Ended() != tt.ended || r.Complete() != tt.complete || r.elapsed(time.Unix(start+3600, 0)) != tt.elapsed {
-			t.Errorf("%s: ended %t, complete %t, after %s", tt.name, r.Ended(), r.Complete(), r.elapsed(time.Unix(start+3600, 0)))
+		if r.Ended() != tt.ended || r.elapsed(time.Unix(start+3600, 0)) != tt.elapsed {
+			t.Errorf("%s: ended %t, after %s", tt.name, r.Ended(), r.elapsed(time.Unix(start+3600, 0)))
 		}
 	}
 }
@@ -183,28 +183,6 @@ func TestTexts(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func TestJobstatsWords(t *testing.T) {
-	now := time.Unix(start+3600, 0)
-	for _, tt := range []struct {
-		name  string
-		nodes []nodeRun
-		want  string // how the comment or the error begins
-	}{
-		{"sampled", []nodeRun{on("7", "n1", 60, used("0", 1))}, "JS1:H4s"},
-		{"short", []nodeRun{on("7", "n1", 59)}, "JS1:Short"},
-		{"not sampled", []nodeRun{on("7", "n1", 60, unsampled("0"))}, "JS1:None"},
-		{"two clusters", []nodeRun{on("7", "n1", 60), on("7", "n1", 60).with(func(r *rundir.Record) { r.Cluster = "b" })}, "job 7: 2 jobs here, such as 7 of cluster \"\""},
-	} {
-		got, err := Jobstats("7", groupRuns(tt.nodes), now)
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }

@@ -24,10 +24,12 @@ type nodeRun struct {
 type Run struct {
 	// job is what the first node says of the job. What that node does not know, another
 	// node may have said.
-	job     rundir.Record
-	nodes   []nodeRun
-	layouts []Layout
+	job   rundir.Record
+	nodes []nodeRun
 }
+
+// OfSlurm is a run that only Slurm knows: no node's record is known.
+func OfSlurm(job *rundir.Record) Run { return Run{job: *job} }
 
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
@@ -105,9 +107,6 @@ func (r *Run) numNodes() int {
 
 // Ended says whether the run has ended on all of its known nodes.
 func (r *Run) Ended() bool { return !r.ended().IsZero() }
-
-// Complete says whether each of the job's nodes has left its summary.
-func (r *Run) Complete() bool { return r.Ended() && len(r.nodes) == r.numNodes() }
 
 // name is the job's id. For a task of an array it is the array's id and the task's.
 func (r *Run) name() string {

@@ -1,6 +1,6 @@
 // Package report says how jobs use their GPUs, or have used them: what quoin job
 // shows. It reads the records and uses of the run directory and the summaries of
-// ended jobs, and writes tables, JSON, and what Jobstats keeps of a job.
+// ended jobs, and writes tables and JSON.
 package report
 
 import (
@@ -34,9 +34,8 @@ type Source struct {
 	Skip func(error)
 }
 
-// Read reads what is known of all jobs. If jobs are named, Read reads the summaries of
-// these jobs only.
-func (s Source) Read(jobs ...string) ([]Run, error) {
+// Read reads what is known of all jobs.
+func (s Source) Read() ([]Run, error) {
 	dirs := s.SummaryDirs
 	nodes, err := s.readRunDir()
 	if err != nil {
@@ -61,7 +60,7 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 		if s.Elsewhere && len(s.SummaryDirs) == 0 && errors.Is(checkDirectory(dir), fs.ErrNotExist) {
 			continue
 		}
-		summaries, err := rundir.ReadSummaries(dir, jobs...)
+		summaries, err := rundir.ReadSummaries(dir)
 		s.skip(err)
 		for _, sum := range summaries {
 			nodes = append(nodes, nodeRun{record: sum.Record, use: sum.Use, ended: sum.Ended, exit: sum.ExitCode})

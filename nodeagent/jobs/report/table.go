@@ -85,7 +85,6 @@ func printHead(w io.Writer, v View, r *Run) {
 	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
-	printLayouts(w, v, r)
 	fmt.Fprintf(w, "State     %s\n", stateOf(v, r))
 	if start := r.job.Started(); !start.IsZero() {
 		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(v.Now)), start.In(v.Zone).Format(momentLayout))
@@ -195,8 +194,7 @@ func advice(r *Run) []string {
 	if len(waiting) > 0 {
 		lines = append(lines, fmt.Sprintf("The last sample of %s is missing: quoin agent has not taken it since the job ended.", few(waiting)))
 	}
-	lines = slices.Concat(r.warnings(), r.before(), r.xids(), lines)
-	if lines = append(r.split(), lines...); len(lines) > 0 {
+	if lines = slices.Concat(r.warnings(), r.before(), r.xids(), lines); len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")
 	}
 	return lines

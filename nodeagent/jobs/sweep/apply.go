@@ -41,8 +41,8 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Summary, now
 	if failed != nil {
 		return done, failed
 	}
-	for _, j := range p.Moved {
-		failed = errors.Join(failed, a.rewrite(j))
+	for _, j := range p.Moved { // its Epilog is to find the devices that it holds now
+		failed = errors.Join(failed, a.RunDir.RewriteRecord(j.Key, *j.Now))
 	}
 	for _, j := range p.Dead {
 		failed = errors.Join(failed, a.end(j, marks, now))
@@ -76,14 +76,6 @@ func (a Applier) edit(e Edit, done *Done) error {
 	done.Released[e.Reason]++
 	a.Log.Info("GPU released", "job", e.Job, "exporterID", e.Name, "reason", e.Reason)
 	return nil
-}
-
-// rewrite writes the devices that the job holds now into its record, for its Epilog.
-// The record keeps its time.
-func (a Applier) rewrite(j Job) error {
-	r := *j.Record
-	r.GPUs, r.UUIDs, r.Unresolved = j.Names, j.UUIDs, !j.Settled
-	return a.RunDir.RewriteRecord(j.Key, r)
 }
 
 // end leaves the ending of a job that has ended without an Epilog, or whose Epilog has left a

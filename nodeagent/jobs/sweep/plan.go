@@ -25,15 +25,17 @@ type Edit struct {
 
 // Job is a record, and what the plan must know of its run.
 type Job struct {
-	Key    string
-	Record *rundir.Record
-	// Names are the exporter's ids of the job's devices now, and UUIDs the devices.
-	Names, UUIDs []string
-	// Moved says that the record has other names. Settled says that the record
-	// does not guess the devices, or that the inventory has told them.
-	Moved, Settled bool
+	Key string
+	// Record is as it was read, and Now is as the inventory has the job's devices now.
+	Record, Now *rundir.Record
 	// Run is what was seen of the run.
 	Run *liveness.Run
+}
+
+// moved says that the record has other exporter's ids than the job's devices have now.
+func (j *Job) moved() bool {
+	sorted := func(ids []string) []string { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+	return !slices.Equal(sorted(j.Now.GPUs), sorted(j.Record.GPUs))
 }
 
 // Facts is what a plan is made of.
@@ -86,7 +88,7 @@ func Make(f Facts) Plan {
 		case j.Run.Dead != "":
 			p.Dead = append(p.Dead, j)
 		case !j.Run.Hidden:
-			for _, name := range j.Names {
+			for _, name := range j.Now.GPUs {
 				wanted[Line{name, j.Record.JobID}] = true
 			}
 			f.repair(j, &p)
@@ -108,8 +110,8 @@ func (f *Facts) repair(j Job, p *Plan) {
 		return // nobody reads it
 	}
 	var missing []Edit
-	certain := j.Run.Proven || !j.Run.Shown || j.Moved || j.Record.Unresolved
-	for _, name := range j.Names {
+	certain := j.Run.Proven || !j.Run.Shown || j.moved() || j.Record.Unresolved
+	for _, name := range j.Now.GPUs {
 		file, there := files[name]
 		if slices.Contains(file.Jobs, j.Record.JobID) {
 			continue
@@ -129,10 +131,10 @@ func (f *Facts) repair(j Job, p *Plan) {
 	case len(missing) > 0:
 		p.Taken = append(p.Taken, j)
 	}
-	if len(missing) == 0 && len(j.Names) > 0 {
+	if len(missing) == 0 && len(j.Now.GPUs) > 0 {
 		p.Whole = append(p.Whole, j)
 	}
-	if j.Moved || j.Record.Unresolved && j.Settled {
+	if j.moved() || j.Record.Unresolved && !j.Now.Unresolved {
 		p.Moved = append(p.Moved, j)
 	}
 }
@@ -174,7 +176,7 @@ func (f *Facts) reasonOf(line Line, of []Job) (reason string, now bool) {
 			return j.Run.Dead, true
 		case j.Run.Hidden:
 			return liveness.Ended, true
-		case j.Moved && slices.Contains(j.Record.GPUs, line.Name):
+		case j.moved() && slices.Contains(j.Record.GPUs, line.Name):
 			return "", true // the device has another name now
 		}
 	}

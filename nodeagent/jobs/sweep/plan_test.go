@@ -12,7 +12,8 @@ import (
 
 // aJob is a job with these devices.
 func aJob(id string, verdict liveness.Verdict, names ...string) Job {
-	return Job{Key: id, Record: &rundir.Record{JobID: id, GPUs: names}, Names: names, Settled: true, Run: &liveness.Run{Verdict: verdict}}
+	record := &rundir.Record{JobID: id, GPUs: names}
+	return Job{Key: id, Record: record, Now: record, Run: &liveness.Run{Verdict: verdict}}
 }
 
 // edits writes a plan's edits as "+0:7 -1:8(orphan)".
@@ -35,7 +36,7 @@ func TestMake(t *testing.T) {
 	alive := liveness.Verdict{Proven: true}
 	file := func(jobs ...string) File { return File{Jobs: jobs} }
 	moved := aJob("7", alive, "1")
-	moved.Record.GPUs, moved.Moved = []string{"0"}, true
+	moved.Record = &rundir.Record{JobID: "7", GPUs: []string{"0"}}
 	taken := aJob("7", liveness.Verdict{}, "0")
 	taken.Run.Shown = true
 	late := Orphans{{"0", "9"}: {Looks: 2}}

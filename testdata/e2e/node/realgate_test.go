@@ -216,7 +216,7 @@ func TestRealGate(t *testing.T) {
 			}{
 				{"ready", (*gateRig).ready}, {"late", (*gateRig).late}, {"one node", (*gateRig).single},
 				{"never, warn", (*gateRig).warn}, {"never, fail", (*gateRig).fail}, {"never, hold", (*gateRig).held}, {"array", (*gateRig).array}, {"components", (*gateRig).components}, {"components of one node", (*gateRig).smallComponents}, {"interactive", (*gateRig).interactive},
-				{"racks", (*gateRig).racks}, {"one rack", (*gateRig).oneRack},
+				{"racks", (*gateRig).racks}, {"unjoined", (*gateRig).unjoined},
 				{"stale", (*gateRig).stale}, {"no file", (*gateRig).missing}, {"agent dies", (*gateRig).dies},
 			} {
 				if !t.Run(tt.name, func(t *testing.T) {

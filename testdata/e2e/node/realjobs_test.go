@@ -34,7 +34,6 @@ const (
 const jobsConf = `GresTypes=gpu,shard
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
-EpilogSlurmctld=/etc/slurm/epilogslurmctld.sh
 PrologFlags=Alloc,Contain
 SelectType=select/cons_tres
 DefMemPerCPU=10
@@ -101,8 +100,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release, controlGroups bool) *j
 	files := map[string]string{
 		"gres.conf": fmt.Sprintf("Name=gpu Type=h200 File=/dev/nvidia[0-%d]\nName=shard Count=32\n", nodeGPUs-1),
 		"prolog.sh": fmt.Sprintf(aroundHook, "prolog"), "epilog.sh": fmt.Sprintf(aroundHook, "epilog"),
-		"epilogslurmctld.sh": commentScript,
-		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
+		"job.sh": "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
 	shippedScripts(t, files)
 	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs, ControlGroups: controlGroups})
@@ -123,12 +121,6 @@ func startJobsRig(t *testing.T, release slurmrig.Release, controlGroups bool) *j
 // shippedScripts takes the scripts out of the manifests.
 func shippedScripts(t *testing.T, files map[string]string) {
 	t.Helper()
-	const comment = "epilogslurmctld-quoin.sh"
-	text, err := os.ReadFile("../../../manifests/slurm/" + comment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files[comment] = string(text)
 	data, err := os.ReadFile("../../../manifests/plain/base/50-hook.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -150,10 +142,6 @@ func shippedScripts(t *testing.T, files map[string]string) {
 func (r *jobsRig) buildPrograms() {
 	r.t.Helper()
 	put.File(r.t, r.path("bin/dying-hook"), dyingHook, 0o755)
-	put.File(r.t, r.path("bin/sacctmgr"), sacctmgrWords, 0o755)
-	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
-		r.t.Fatal(err)
-	}
 	programs.PutTest(r.t, r.path("bin"), programs.Hook)
 }
 

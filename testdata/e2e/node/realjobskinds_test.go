@@ -140,7 +140,6 @@ func (r *jobsRig) runKinds(limited string) {
 			r.sampled(job)
 		}
 	}
-	r.withComments(true)
 	for i, k := range kinds {
 		k.end(r, jobs[i])
 		for _, job := range jobs[i] {

@@ -1,8 +1,9 @@
 package node_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"os"
+	"math"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/jobstats"
 )
 
 // sampleInterval lets jobs of some seconds have samples.
@@ -28,30 +28,6 @@ groups:
   gpus: {count: 8, product: NVIDIA H200, memoryMiB: 143771, minors: [2, 3, 0, 1, 6, 7, 4, 5]}
   use: {processes: 1, utilization: 40, memoryMiB: 2048, power: 300}
 `
-
-// commentScript calls the shipped EpilogSlurmctld, but in storms: it does for each
-// job what a cluster's slurmctld does some times a second. Of sacctmgr, which has
-// nothing to say without a slurmdbd, it keeps the words.
-const commentScript = `#!/bin/bash
-[ -e /rig/comments ] || exit 0
-export QUOIN=/rig/bin/quoin QUOIN_SUMMARIES=/rig/summaries QUOIN_WAIT=5 SACCTMGR=/rig/bin/sacctmgr
-exec 2>>/rig/log/comments
-exec /etc/slurm/epilogslurmctld-quoin.sh
-`
-
-const sacctmgrWords = `#!/bin/bash
-printf '%s\n' "$*" >>/rig/comments/words
-`
-
-// withComments has each job that ends get its AdminComment from now on.
-func (r *jobsRig) withComments(on bool) {
-	r.t.Helper()
-	if on {
-		r.check(os.MkdirAll(r.path("comments"), 0o755))
-		return
-	}
-	r.check(os.Rename(r.path("comments"), r.path("comments.done")))
-}
 
 // sampled waits until the job has samples of every GPU on each of its nodes.
 func (r *jobsRig) sampled(job string) {
@@ -73,52 +49,51 @@ func (r *jobsRig) sampled(job string) {
 	})
 }
 
-// compareComment reads what sacctmgr was told of a job: id is how it names it,
-// gpus how many the job had on each node.
-func (r *jobsRig) compareComment(id string, gpus map[string]int) {
+// compareUse waits until an ended job has a summary of each node, and compares what quoin job says of its
+// GPUs. gpus are how many GPUs of the job each node has.
+func (r *jobsRig) compareUse(job string, gpus map[string]int) {
 	r.t.Helper()
-	words, comment := "-i modify job where jobid="+id+" cluster=rig set AdminComment=", ""
-	r.until("AdminComment of job "+id, func() bool {
-		text, _ := os.ReadFile(r.path("comments/words"))
-		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, words); ok && strings.HasPrefix(rest, report.JobstatsMark) {
-				comment = strings.TrimSpace(rest)
-			}
+	var ended report.Report
+	r.until("summaries of job "+job, func() bool {
+		out, err := exec.CommandContext(r.t.Context(), r.quoin, "job", job, "--set", "agent.runDir="+r.path("run-n01"), "--summary-dir", r.path("summaries"), "-o", "json").Output()
+		var reports struct {
+			Runs []report.Report `json:"runs"`
 		}
-		return comment != ""
+		if err != nil || json.Unmarshal(out, &reports) != nil {
+			return false
+		}
+		at := slices.IndexFunc(reports.Runs, func(run report.Report) bool { return run.JobID == job })
+		if at < 0 || reports.Runs[at].Running || len(reports.Runs[at].Nodes) != len(gpus) {
+			return false
+		}
+		ended = reports.Runs[at]
+		return true
 	})
-	var got report.JobstatsSummary
-	if err := jobstats.Unpack(comment, &got); err != nil {
-		r.t.Errorf("AdminComment %q of job %s: %v", comment, id, err)
-		return
-	}
-	want := map[string]int{}
-	for node, n := range got.Nodes {
-		want[node] = len(n.GPUUtilization)
-		for gpu, percent := range n.GPUUtilization {
-			if percent != 40 || n.GPUUsedMemory[gpu] != 2<<30 || n.GPUTotalMemory[gpu] != 143771<<20 {
-				r.t.Errorf("job %s, node %s, GPU %s: %v%%, %d of %d bytes, want 40%%, 2 GiB of 143771 MiB", id, node, gpu, percent, n.GPUUsedMemory[gpu], n.GPUTotalMemory[gpu])
+	got := map[string]int{}
+	for _, n := range ended.Nodes {
+		got[n.Node] = len(n.Devices)
+		for _, d := range n.Devices {
+			if d.Utilization == nil || math.Abs(d.Utilization.Mean-0.4) > 0.0005 || d.Memory == nil || d.Memory.Max != 2<<30 || d.MemoryTotal != 143771<<20 {
+				r.t.Errorf("job %s, node %s, GPU %s: %+v, want 40%%, 2 GiB of 143771 MiB", job, n.Node, d.ExporterID, d)
 			}
 		}
 	}
-	if diff := cmp.Diff(gpus, want); diff != "" {
-		r.t.Errorf("AdminComment of job %s: GPUs by node (-want +got):\n%s", id, diff)
+	if diff := cmp.Diff(gpus, got); diff != "" {
+		r.t.Errorf("job %s: GPUs by node (-want +got):\n%s", job, diff)
 	}
 }
 
-// compareEnded compares the AdminComments of jobs by kind: sacctmgr must be told of
-// the one task and the one component, and not of all of them.
+// compareEnded compares what is known of jobs that have ended, by kind.
 func (r *jobsRig) compareEnded(jobs map[string][]string) {
 	r.t.Helper()
-	array, het, wide := jobs["array"], jobs["heterogeneous"], jobs["several nodes"][0]
-	r.compareComment(jobs["single"][0], map[string]int{"n01": 1})
-	r.compareComment(wide, map[string]int{"n01": 1, "n02": 1, "n03": 1})
-	for task := range array { // the last task has the array's id, which is the lowest
-		r.compareComment(fmt.Sprintf("%s_%d", array[0], 3+task), map[string]int{"n02": 1})
+	het, wide := jobs["heterogeneous"], jobs["several nodes"][0]
+	r.compareUse(jobs["single"][0], map[string]int{"n01": 1})
+	r.compareUse(wide, map[string]int{"n01": 1, "n02": 1, "n03": 1})
+	for _, task := range jobs["array"] {
+		r.compareUse(task, map[string]int{"n02": 1})
 	}
-	r.compareComment(het[0]+"+0", map[string]int{"n01": 1})
-	r.compareComment(het[0]+"+1", map[string]int{"n02": 2})
-	r.withComments(false)
+	r.compareUse(het[0], map[string]int{"n01": 1})
+	r.compareUse(het[1], map[string]int{"n02": 2})
 	r.comparePrinted(wide)
 }
 

@@ -19,7 +19,7 @@ func TestCallsOf(t *testing.T) {
 		"in a pod":          {"kubectl -n quoin-node exec POD -- quoin job", [][]string{{"job"}}},
 		"a comment":         {"# quoin one\nquoin two # quoin three\n", [][]string{{"two"}}},
 		"quotes":            {`quoin plan approve "a b" 'c d'` + "\n", [][]string{{"plan", "approve", "a b", "c d"}}},
-		"a substitution":    {`sacctmgr set AdminComment="$(quoin job 7 -o jobstats)"` + "\nX=$(quoin version)\n", [][]string{{"job", "7", "-o", "jobstats"}, {"version"}}},
+		"a substitution":    {`sacctmgr set AdminComment="$(quoin job 7 -o json)"` + "\nX=$(quoin version)\n", [][]string{{"job", "7", "-o", "json"}, {"version"}}},
 		"as root":           {"sudo /usr/bin/quoin doctor\nKUBECONFIG=x quoin map", [][]string{{"doctor"}, {"map"}}},
 		"here-documents":    {"kubectl apply -f - <<'END' | quoin job\nquoin no\n  END\nquoin map <<-X\n\tX\nquoin status\n", [][]string{{"job"}, {"map"}, {"status"}}},
 		"no call":           {"ls quoin\nhelm upgrade quoin manifests/chart\n./quoin-hook prolog\n", nil},
