@@ -224,7 +224,7 @@ func (r *Registry) scan(now moment) {
 // updateUsage has the devices sampled that jobs hold, and keeps the uses of these jobs.
 func (r *Registry) updateUsage(now moment) {
 	held := r.records.held()
-	r.usage.forget(r.records.inventory.of, held)
+	r.forget(held)
 	r.series.agent.countSamples(0, r.usage.expect(now.up, r.config.SampleEvery))
 	r.usage.wanted = slices.DeleteFunc(sortedKeys(held), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 	for _, j := range r.records.jobs {
@@ -232,6 +232,21 @@ func (r *Registry) updateUsage(now moment) {
 			r.uses.keep(j, r.node, &r.programs, now)
 		}
 	}
+}
+
+// forget drops devices that nobody holds and that the node no longer has, such as
+// deleted MIG instances.
+func (r *Registry) forget(held map[string]bool) {
+	inv := r.records.inventory.of
+	if inv == nil {
+		return
+	}
+	has := maps.Clone(held)
+	for i := range inv.Entries {
+		has[inv.Entries[i].UUID] = true
+	}
+	maps.DeleteFunc(r.usage.accounts, func(uuid string, _ account) bool { return !has[uuid] })
+	maps.DeleteFunc(r.programs.on, func(uuid string, _ map[uint32]program) bool { return !has[uuid] })
 }
 
 // count takes a sample.

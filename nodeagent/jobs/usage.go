@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"maps"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -44,19 +43,6 @@ func (u *deviceUsage) add(grown map[string]growth) {
 		}
 		u.accounts[uuid] = a
 	}
-}
-
-// forget drops devices that nobody holds and that the node no longer has, such as
-// deleted MIG instances.
-func (u *deviceUsage) forget(inv *rundir.Inventory, held map[string]bool) {
-	if inv == nil {
-		return
-	}
-	has := maps.Clone(held)
-	for i := range inv.Entries {
-		has[inv.Entries[i].UUID] = true
-	}
-	maps.DeleteFunc(u.accounts, func(uuid string, _ account) bool { return !has[uuid] })
 }
 
 // sample returns how many of the wanted devices a sample has, and how many it lacks.

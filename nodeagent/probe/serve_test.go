@@ -2,11 +2,14 @@ package probe
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,4 +88,28 @@ func TestServeLooksAtOnce(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestServeLooksEachMinute looks at the devices when it begins, and once a minute while no job
+// holds any.
+func TestServeLooksEachMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*LookEvery+time.Second)
+		defer cancel()
+		in, orders := io.Pipe()
+		defer orders.Close()
+		var out bytes.Buffer
+		if err := Serve(ctx, &machine{}, Options{Node: "n1", Interval: time.Hour, In: in, Out: &out, Errors: io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		for line := range bytes.Lines(out.Bytes()) {
+			if IsSample(line) {
+				looks++
+			}
+		}
+		if looks != 6 {
+			t.Errorf("%d looks, want 6", looks)
+		}
+	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// TestSummaryHasRoom writes the largest summaries there are: of 16 GPUs with many Xids, and of
-// 56 MIG instances.
+// TestSummaryHasRoom writes the largest summaries there are: of 16 GPUs with many Xids and with many
+// programs from before the job, and of 56 MIG instances.
 func TestSummaryHasRoom(t *testing.T) {
 	many := &topology.XidCounts{Since: 1_790_000_000_000_000_000, Came: map[int]uint64{}}
 	for code := range topology.MaxXidNumbers {
@@ -27,6 +27,9 @@ func TestSummaryHasRoom(t *testing.T) {
 		u.Hold(entries, noProgram)
 		for i, x := range []*topology.XidCounts{tt.first, tt.last} {
 			s := topology.Sample{Xids: map[string]topology.XidCounts{}}
+			for i := range u.Devices {
+				u.Devices[i].Before = make([]uint32, topology.MaxPrograms)
+			}
 			for _, e := range entries {
 				if x != nil {
 					s.Xids[e.UUID] = *x

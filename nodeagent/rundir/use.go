@@ -90,6 +90,19 @@ func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) {
 	}
 }
 
+// ended returns the use without what is of use while the job runs alone.
+func (u *Use) ended() *Use {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	out.Devices = slices.Clone(u.Devices)
+	for i := range out.Devices {
+		out.Devices[i].Before, out.Devices[i].XidCounts, out.Devices[i].IdleStretch = nil, nil, 0
+	}
+	return &out
+}
+
 // Stat is a mean over Seconds, and the largest sample.
 type Stat struct {
 	Mean    float64 `json:"mean"`
