@@ -57,6 +57,11 @@ func jobAlerts() []alertCase {
 				{device("GPU-1", "n"), device("GPU-2", "m"), holds("GPU-1"), holds("GPU-2")},                     // no blocks are known
 				{device("GPU-1", "n"), device("GPU-2", "m"), inBlock("n", "b1"), holds("GPU-1"), holds("GPU-2")}, // one is not
 				append(lone("1"), lone("2")...)}}, // each node is a clique
+		{"QuoinGPUUnownedMemory", []series{device("GPU-1", "n"), agent("quoin_gpu_unowned_memory_bytes", gpu1, "75161927680x200")}, 10,
+			map[string]string{"UUID": "GPU-1", "gpu": "0", "node": "n"}, 70, [][]series{
+				{device("GPU-1", "n"), agent("quoin_gpu_unowned_memory_bytes", gpu1, "1073741824x200")},
+				{device("GPU-1", "n"), agent("quoin_gpu_unowned_memory_bytes", gpu1, "75161927680x8 0x200")},
+				{device("GPU-1", "n")}}},
 		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "n"), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
 			byNode, 2, [][]series{
 				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}},

@@ -5,8 +5,30 @@ import "strings"
 // Sample is how a node's devices are used at one moment. It is no fact of the
 // node and never part of its report.
 type Sample struct {
-	Devices []DeviceUse `json:"devices"`
+	// Devices are the devices that jobs hold, as far as they can be read. Nil says nothing of
+	// their use.
+	Devices []DeviceUse `json:"devices,omitzero"`
+	// Xids are those of GPUs, by UUID. They are of whole GPUs, so a MIG instance has none. A
+	// GPU is absent if nobody watches for its Xids.
+	Xids map[string]XidCounts `json:"xids,omitempty"`
+	// Programs are those on devices, by UUID. A device is absent if they are not known: a
+	// container may see none of them.
+	Programs map[string][]Program `json:"programs,omitempty"`
 }
+
+// Program is a process with a context for compute on a device. A client of MPS is one, and MPS's
+// server is none.
+type Program struct {
+	PID uint32 `json:"pid"`
+	// Memory is in bytes, nil if the driver does not tell.
+	Memory *uint64 `json:"memory,omitempty"`
+}
+
+// MuchMemory is how much memory of a program without a job is worth a word, in bytes.
+const MuchMemory = 1 << 30
+
+// MaxPrograms bounds the programs of a device in a sample.
+const MaxPrograms = 1024
 
 // DeviceUse is the use of one GPU, or of one MIG instance. What the device or its
 // driver does not tell is nil, never zero.
@@ -25,12 +47,9 @@ type DeviceUse struct {
 	Power *float64 `json:"power,omitempty"`
 	// Energy is in joules since the driver was loaded.
 	Energy *float64 `json:"energy,omitempty"`
-	// Processes is how many programs have a context on the device. A container may
+	// Processes is how many programs have a context for compute on the device. A container may
 	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
-	// Xids are those of the GPU, nil if nobody watches for them. They are of the whole GPU, so
-	// a MIG instance has none.
-	Xids *XidCounts `json:"xids,omitempty"`
 }
 
 // XidCounts are how many Xids of a GPU came since somebody watches for them.
@@ -54,19 +73,27 @@ func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
 }
 
-// OnlyXids reports whether the sample of a device says nothing of its use.
-func (d *DeviceUse) OnlyXids() bool {
-	return d.Xids != nil && *d == DeviceUse{UUID: d.UUID, Xids: d.Xids}
-}
-
-// OnlyXids reports whether no device of the sample has more than Xids.
-func (s *Sample) OnlyXids() bool {
-	for i := range s.Devices {
-		if !s.Devices[i].OnlyXids() {
-			return false
+// Without takes a program away from what is known of a device. If there is no other program, nothing
+// runs on the device but that one.
+func (d *DeviceUse) Without(p Program) {
+	if d.Processes != nil && *d.Processes > 0 {
+		if d.Processes = new(*d.Processes - 1); *d.Processes == 0 {
+			d.Utilization, d.SMActivity = none(d.Utilization), none(d.SMActivity)
 		}
 	}
-	return len(s.Devices) > 0
+	if d.MemoryUsed == nil || p.Memory == nil {
+		d.MemoryUsed = nil
+	} else {
+		d.MemoryUsed = new(*d.MemoryUsed - min(*d.MemoryUsed, *p.Memory))
+	}
+}
+
+// none is a share of nothing, nil if the device does not tell the share.
+func none(share *float64) *float64 {
+	if share == nil {
+		return nil
+	}
+	return new(0.0)
 }
 
 // Idle says whether it is known that no program has the device and that nothing

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -45,5 +47,34 @@ func TestIsDeviceUUID(t *testing.T) {
 		if topology.IsDeviceUUID(text) != want {
 			t.Errorf("%q: %t, want %t", text, !want, want)
 		}
+	}
+}
+
+// TestWithout takes away a program that is somebody else's.
+func TestWithout(t *testing.T) {
+	gib := func(n uint64) *uint64 { return new(n << 30) }
+	for _, tt := range []struct {
+		name       string
+		use        topology.DeviceUse
+		program    topology.Program
+		want       topology.DeviceUse
+		idle, busy bool
+	}{
+		{"it was the only one", topology.DeviceUse{Processes: new(1), Utilization: new(0.9), SMActivity: new(0.5), MemoryUsed: gib(70)}, topology.Program{PID: 7, Memory: gib(69)},
+			topology.DeviceUse{Processes: new(0), Utilization: new(0.0), SMActivity: new(0.0), MemoryUsed: gib(1)}, true, false},
+		{"there is another one", topology.DeviceUse{Processes: new(2), Utilization: new(0.9), MemoryUsed: gib(70)}, topology.Program{PID: 7, Memory: gib(30)},
+			topology.DeviceUse{Processes: new(1), Utilization: new(0.9), MemoryUsed: gib(40)}, false, true},
+		{"its memory is not known", topology.DeviceUse{Processes: new(1), Utilization: new(0.0), MemoryUsed: gib(70)}, topology.Program{PID: 7},
+			topology.DeviceUse{Processes: new(0), Utilization: new(0.0)}, true, false},
+		{"the device tells little", topology.DeviceUse{Processes: new(1)}, topology.Program{PID: 7, Memory: gib(1)}, topology.DeviceUse{Processes: new(0)}, false, false},
+		{"more memory than all", topology.DeviceUse{Processes: new(1), MemoryUsed: gib(1)}, topology.Program{PID: 7, Memory: gib(2)}, topology.DeviceUse{Processes: new(0), MemoryUsed: gib(0)}, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.use
+			got.Without(tt.program)
+			if diff := cmp.Diff(tt.want, got); diff != "" || got.Idle() != tt.idle || got.Busy() != tt.busy {
+				t.Errorf("idle %t, busy %t, want %t, %t (-want +got):\n%s", got.Idle(), got.Busy(), tt.idle, tt.busy, diff)
+			}
+		})
 	}
 }

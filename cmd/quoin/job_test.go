@@ -52,7 +52,7 @@ func usedFor(r rundir.Record, d time.Duration, devices ...jobDevice) *rundir.Use
 	for _, dev := range devices {
 		entries, s.Devices = append(entries, dev.entry), append(s.Devices, dev.use)
 	}
-	u.Hold(entries)
+	u.Hold(entries, func(string) []uint32 { return nil })
 	for at := 10 * time.Second; at <= d; at += 10 * time.Second {
 		for i := range s.Devices {
 			if p := s.Devices[i].Power; p != nil {

@@ -56,6 +56,7 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 
 func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
 func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
+func (m *nvmlMachine) Look() topology.Sample   { return m.lib.Look() }
 
 // imexPatience is the longest that a reading of a running probe waits for
 // nvidia-imex-ctl, because NVML's facts and samples wait with it.

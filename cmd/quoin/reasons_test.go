@@ -22,7 +22,7 @@ import (
 // notReasons are words of this form in the code that are no reasons of Quoin: kinds
 // of objects, and words of Slurm and Kubernetes.
 var notReasons = strings.Fields(`
-	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport
+	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport UnownedMemory
 	InfiniBand
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet NodeSets ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed MultipleFiles NodeName

@@ -97,6 +97,7 @@ func (h *job) resolve(r *rundir.Record) {
 	if current {
 		h.warn(r, inv)
 	}
+	h.warnOfUnowned(r)
 }
 
 // withoutInventory says why there is no inventory of this boot, and what is used in its place.
@@ -127,6 +128,17 @@ func (h *job) warn(r *rundir.Record, inv *rundir.Inventory) {
 		text := topology.Cut(f.Text, maxWarning)
 		r.Warnings = append(r.Warnings, text)
 		h.say("job %s: warning: %s; the job starts all the same", r.JobID, text)
+	}
+}
+
+// warnOfUnowned says how much memory was in use on the job's GPUs when the agent last looked.
+func (h *job) warnOfUnowned(r *rundir.Record) {
+	found, err := h.runDir.UnownedOn(r.UUIDs)
+	if err != nil {
+		h.say("job %s: %v", r.JobID, err)
+	}
+	for _, u := range found {
+		h.say("job %s: warning: %d GiB were in use before this job on GPU %.100s, by programs that no job holds; the job starts all the same", r.JobID, u.GiB, u.UUID)
 	}
 }
 

@@ -2,6 +2,8 @@ package hook
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,5 +59,37 @@ func TestPrologWarns(t *testing.T) {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPrologWarnsOfUnowned says how much memory of the job's GPU no job holds, and nothing of
+// other GPUs. A file that cannot be read keeps no job from its label.
+func TestPrologWarnsOfUnowned(t *testing.T) {
+	prolog := func(run rundir.Dir) string {
+		t.Helper()
+		inv := rundir.Inventory{Node: "n1", BootID: testBoot, Entries: []rundir.Entry{{UUID: "GPU-0", ExporterID: "0"}, {GRESIndex: 1, Minor: 1, UUID: "GPU-1", ExporterID: "1"}}}
+		if err := run.WriteInventory(inv); err != nil {
+			t.Fatal(err)
+		}
+		code, said := call(t, map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "1", "SLURM_JOB_START_TIME": "100"}, "prolog", "--run-dir", string(run), "--mapping-dir", t.TempDir())
+		if record, err := run.ReadRecord("7"); code != 0 || err != nil || record == nil || len(record.GPUs) != 1 {
+			t.Errorf("status %d, record %+v, %v", code, record, err)
+		}
+		return said
+	}
+	run := rundir.Dir(t.TempDir())
+	if err := run.WriteUnowned([]rundir.Unowned{{UUID: "GPU-0", GiB: 5}, {UUID: "GPU-1", GiB: 70}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "quoin-hook: job 7: warning: 70 GiB were in use before this job on GPU GPU-1, by programs that no job holds; the job starts all the same\n"
+	if said := prolog(run); !strings.Contains(said, want) || strings.Contains(said, "5 GiB") {
+		t.Errorf("it says %q, want %q alone", said, want)
+	}
+	run = rundir.Dir(t.TempDir())
+	if err := os.WriteFile(filepath.Join(string(run), "unowned.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := prolog(run); !strings.Contains(said, "unowned.json") {
+		t.Errorf("of a broken file it says %q", said)
 	}
 }

@@ -111,10 +111,11 @@ func processorTimeOf(b testing.TB) time.Duration {
 func BenchmarkSample(b *testing.B) {
 	for _, jobs := range []int{1, 64} {
 		j := manyJobs(b, jobs)
-		var sample topology.Sample
+		sample := topology.Sample{Xids: map[string]topology.XidCounts{}}
 		for i := range j.node.GPUs {
 			sample.Devices = append(sample.Devices, topology.DeviceUse{UUID: j.node.GPUs[i].UUID, Utilization: new(0.5), Processes: new(1), Power: new(500.0), Energy: new(1e6),
-				MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(1 << 37)), Xids: &topology.XidCounts{Since: 1}})
+				MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(1 << 37))})
+			sample.Xids[j.node.GPUs[i].UUID] = topology.XidCounts{Since: 1}
 		}
 		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {
 			line, err := probe.EncodeSample(sample)

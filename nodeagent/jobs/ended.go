@@ -38,10 +38,10 @@ func (r *Registry) noteEnded(before map[string]*job, now moment) {
 // finish adds a sample to the jobs that have just ended, as far as nobody has their devices
 // again.
 func (r *Registry) finish(s topology.Sample, now moment) {
-	holders := r.records.holders()
+	held := r.records.held()
 	for _, e := range r.ended {
 		if e.waits(now) {
-			e.use.Finish(s, func(uuid string) bool { return len(holders[uuid]) > 0 })
+			e.use.Finish(s, func(uuid string) bool { return held[uuid] })
 		}
 	}
 }

@@ -68,7 +68,6 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
 	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
-	p.j.series.held.up = func() time.Duration { return p.now.up }
 	p.j.node = p.node.Report()
 	p.j.recall()
 	p.metrics.MustRegister(p.j.Collector())

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -43,9 +42,6 @@ type job struct {
 	info   []infoSeries
 	infoOf *topology.Node
 }
-
-// run names the run of a record.
-func (j *job) run() string { return j.key + " " + j.record.String() }
 
 // sameRun says whether two records are of one run.
 func sameRun(a, b *rundir.Record) bool {
@@ -168,21 +164,30 @@ func (r *records) lives() []liveness.Job {
 	return out
 }
 
-// holders returns which runs hold which device, and when their records were written.
-func (r *records) holders() map[string]map[string]time.Time {
-	holders := make(map[string]map[string]time.Time)
+// held returns the devices that jobs hold, by UUID.
+func (r *records) held() map[string]bool {
+	held := make(map[string]bool)
 	for _, j := range r.jobs {
-		if !r.running(j) {
-			continue
-		}
-		for _, uuid := range j.now.UUIDs {
-			if holders[uuid] == nil {
-				holders[uuid] = make(map[string]time.Time)
+		if r.running(j) {
+			for _, uuid := range j.now.UUIDs {
+				held[uuid] = true
 			}
-			holders[uuid][j.run()] = j.record.Written
 		}
 	}
-	return holders
+	return held
+}
+
+// claimed returns the devices of all jobs of this boot, also of those whose steps are not seen.
+func (r *records) claimed() map[string]bool {
+	claimed := make(map[string]bool)
+	for _, j := range r.jobs {
+		if r.ofBoot(&j.record) {
+			for _, uuid := range j.now.UUIDs {
+				claimed[uuid] = true
+			}
+		}
+	}
+	return claimed
 }
 
 func isThere(path string) bool {

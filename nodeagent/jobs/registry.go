@@ -84,6 +84,10 @@ type Registry struct {
 	mapping  mapping
 	orphans  orphans
 	usage    deviceUsage
+	programs programs
+	// unowned is what Prologs were told of memory without a job, if they were told.
+	unowned  []rundir.Unowned
+	told     bool
 	uses     uses
 	state    stateFile
 	series   series
@@ -94,11 +98,10 @@ type Registry struct {
 
 // schedule is when the registry did what, and when it will do it again.
 type schedule struct {
-	scanned moment        // the last look at the records
-	folder  fs.FileInfo   // the records' folder, before the last round
-	next    time.Duration // when to look again if nothing changes
-	eager   time.Duration // until when to look often
-	kept    fs.FileInfo   // the inventory that the mapping directory has a copy of
+	folder fs.FileInfo   // the records' folder, before the last round
+	next   time.Duration // when to look again if nothing changes
+	eager  time.Duration // until when to look often
+	kept   fs.FileInfo   // the inventory that the mapping directory has a copy of
 }
 
 // New returns the registry of a node's jobs. Nothing is read or written before Run.
@@ -113,7 +116,7 @@ func New(c Config, log *slog.Logger) *Registry {
 		config: c, log: again.NewLog(log), clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
 		life:    liveness.NewObserver(c.Proc),
-		orphans: make(orphans), usage: deviceUsage{devices: make(map[string]*holding)}, uses: uses{c.RunDir.Uses(), log},
+		orphans: make(orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
 	r.setFiles(&plan{})
@@ -198,8 +201,7 @@ func (r *Registry) round(ctx context.Context) {
 	r.saveState()
 }
 
-// scan reads the records that have changed, and counts for how long devices were
-// held.
+// scan reads the records that have changed.
 func (r *Registry) scan(now moment) {
 	before := maps.Clone(r.records.jobs)
 	fresh, err := r.records.read()
@@ -213,30 +215,44 @@ func (r *Registry) scan(now moment) {
 		r.schedule.eager = now.up + eagerFor
 	}
 	r.updateUsage(now)
-	r.schedule.scanned = now
 }
 
-// updateUsage counts the devices and uses of the jobs that there are.
+// updateUsage has the devices sampled that jobs hold, and keeps the uses of these jobs.
 func (r *Registry) updateUsage(now moment) {
-	r.usage.advance(now.up)
-	holders := r.records.holders()
-	r.usage.setHolders(holders, now, r.schedule.scanned)
-	r.usage.forget(r.records.inventory.of)
+	held := r.records.held()
+	r.forget(held)
 	r.series.agent.countSamples(0, r.usage.expect(now.up, r.config.SampleEvery))
-	r.usage.wanted = slices.DeleteFunc(sortedKeys(holders), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
+	r.usage.wanted = slices.DeleteFunc(sortedKeys(held), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 	for _, j := range r.records.jobs {
 		if r.records.running(j) {
-			r.uses.keep(j, r.node, now.wall)
+			r.uses.keep(j, r.node, &r.programs, now)
 		}
 	}
 }
 
+// forget drops devices that nobody holds and that the node no longer has, such as
+// deleted MIG instances.
+func (r *Registry) forget(held map[string]bool) {
+	inv := r.records.inventory.of
+	if inv == nil {
+		return
+	}
+	has := maps.Clone(held)
+	for i := range inv.Entries {
+		has[inv.Entries[i].UUID] = true
+	}
+	maps.DeleteFunc(r.usage.accounts, func(uuid string, _ account) bool { return !has[uuid] })
+	maps.DeleteFunc(r.programs.on, func(uuid string, _ map[uint32]program) bool { return !has[uuid] })
+}
+
 // count takes a sample.
 func (r *Registry) count(s topology.Sample, now moment) {
-	r.usage.advance(now.up)
-	r.series.agent.countSamples(r.usage.sample(s, now.up, r.config.SampleEvery))
+	r.programs.note(s, now.up)
+	r.series.agent.countSamples(r.usage.sample(s, now.up))
 	r.finish(s, now)
-	r.log.Note("use of jobs", r.uses.add(&r.records, s, now.wall, r.config.SampleEvery))
+	grown, err := r.uses.add(&r.records, s, &r.programs, now.wall, r.config.SampleEvery)
+	r.log.Note("use of jobs", err)
+	r.usage.add(grown)
 	r.show()
 	r.saveState()
 }

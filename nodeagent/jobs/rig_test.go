@@ -76,7 +76,6 @@ func (r *jobsRig) inventory(ids ...int) {
 func (r *jobsRig) start() {
 	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.NewTextHandler(&r.log, nil)))
 	r.j.clock = func() moment { return r.now }
-	r.j.series.held.up = func() time.Duration { return r.now.up }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
 	r.j.round(r.t.Context())

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -64,7 +63,7 @@ type series struct {
 
 func newSeries() series {
 	reg := prometheus.NewRegistry()
-	s := series{reg, newHookSeries(promauto.With(reg)), newAgentSeries(promauto.With(reg)), &heldSeries{up: func() time.Duration { return readClocks().up }}}
+	s := series{reg, newHookSeries(promauto.With(reg)), newAgentSeries(promauto.With(reg)), &heldSeries{}}
 	s.held.last.Store(&snapshot{})
 	reg.MustRegister(s.held)
 	return s
@@ -73,19 +72,18 @@ func newSeries() series {
 // heldSeries are the series of jobs and devices, from the last snapshot.
 type heldSeries struct {
 	last atomic.Pointer[snapshot]
-	up   func() time.Duration
 }
 
 // Describe implements prometheus.Collector.
 func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesIMEX} {
+	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesUnowned, seriesIMEX} {
 		ch <- d.desc
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
-	last, up := s.last.Load(), s.up()
+	last := s.last.Load()
 	for _, of := range last.jobs {
 		for i := range of {
 			ch <- of[i].metric
@@ -94,13 +92,12 @@ func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
 	for i := range last.devices {
 		d := &last.devices[i]
 		seriesInfo.send(ch, 1, append(d.labels[:], d.info[:]...)...)
-		held := d.held
-		if d.running {
-			held += max(0, up-last.at)
+		seriesHeld.send(ch, d.held, d.labels[:]...)
+		seriesIdle.send(ch, d.idle, d.labels[:]...)
+		seriesStretch.send(ch, d.stretch, d.labels[:]...)
+		if d.unowned != nil {
+			seriesUnowned.send(ch, float64(*d.unowned), d.labels[:]...)
 		}
-		seriesHeld.send(ch, held.Seconds(), d.labels[:]...)
-		seriesIdle.send(ch, d.idle.Seconds(), d.labels[:]...)
-		seriesStretch.send(ch, d.stretch.Seconds(), d.labels[:]...)
 	}
 	seriesGPUs.send(ch, float64(last.allocated), "allocated")
 	seriesGPUs.send(ch, float64(last.free), "idle")
@@ -137,8 +134,9 @@ var (
 	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each job and device that it holds, until the job ends.", jobLabels...)
 	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
 	seriesGPUs    = describe(gauge, "quoin_gpus", "Devices: allocated if a job holds them, lost if NVML no longer shows them, else idle.", "state")
-	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds in which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
-	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds in which a job held the device and the device was idle.", "UUID", "gpu", "GPU_I_ID")
+	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds, by samples, in which at least one job held the device, since the agent began.", "UUID", "gpu", "GPU_I_ID")
+	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds, by samples, in which jobs held the device and it was idle for all of them, since the agent began.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
+	seriesUnowned = describe(gauge, "quoin_gpu_unowned_memory_bytes", "Memory of programs on a device that no job and no Pod holds, looked at once a minute.", "UUID", "gpu", "GPU_I_ID")
 	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )

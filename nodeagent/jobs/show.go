@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,30 +41,34 @@ func jobInfo(j *job, n *topology.Node) []infoSeries {
 // deviceSeries are what is counted of one device.
 type deviceSeries struct {
 	// labels are UUID, gpu and GPU_I_ID, info modelName, clique and node.
-	labels, info        [3]string
-	held, idle, stretch time.Duration
-	// running says that a job holds the device: then held grows since the snapshot.
-	running bool
+	labels, info [3]string
+	account
+	// stretch is for how many seconds the device has been idle.
+	stretch float64
+	// unowned is the memory of programs without a job, nil if a job holds the device or if it is
+	// not known.
+	unowned *uint64
 }
 
 // snapshot is what a scrape shows of jobs and devices.
 type snapshot struct {
-	at      time.Duration
 	jobs    [][]infoSeries
 	devices []deviceSeries
 	// allocated, free and lost count devices.
 	allocated, free, lost   int
 	channelMajor, imexState string
 	imex                    bool
+	// unowned are the devices with much memory of programs without a job.
+	unowned []rundir.Unowned
 }
 
 // show brings the series up to what is known now.
 func (r *Registry) show() {
 	n := r.node
-	s := &snapshot{at: r.usage.at}
+	s := &snapshot{}
 	alive, unproven := s.addJobs(&r.records, n)
 	r.series.agent.setRecords(alive, unproven, len(r.records.broken))
-	s.addDevices(&r.records, &r.usage, n)
+	s.addDevices(&r.records, &r.usage, &r.programs, n)
 	if n != nil && n.IMEX != nil {
 		s.imex, s.imexState = true, n.IMEX.DaemonState
 		if n.IMEX.ChannelMajor != nil {
@@ -73,6 +76,11 @@ func (r *Registry) show() {
 		}
 	}
 	r.series.held.last.Store(s)
+	if !r.told || !slices.Equal(s.unowned, r.unowned) {
+		err := r.config.RunDir.WriteUnowned(s.unowned)
+		r.log.Note("memory without a job", err)
+		r.told, r.unowned = err == nil, s.unowned
+	}
 }
 
 // addJobs adds the series of the jobs of this boot. Two records of one job, of two
@@ -110,27 +118,30 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 }
 
 // addDevices adds the devices of the inventory, and held devices that the inventory lacks.
-func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
+func (s *snapshot) addDevices(r *records, u *deviceUsage, p *programs, n *topology.Node) {
 	var node string // as in the publisher's series
 	if n != nil {
 		node = n.Name
 	} else if r.inventory.of != nil {
 		node = r.inventory.of.Node
 	}
-	seen := make(map[[3]string]bool)
+	seen, held, claimed, stretches := make(map[[3]string]bool), r.held(), r.claimed(), r.stretches()
 	add := func(d *rundir.Entry, known bool) {
 		labels := labelsOf(d)
 		if labels[0] == "" || seen[labels] {
 			return
 		}
 		seen[labels] = true
-		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), node}}
-		if h := u.devices[d.UUID]; h != nil {
-			out.held, out.idle, out.stretch, out.running = h.Held, h.Idle, h.stretch(), len(h.Runs) > 0
+		out := deviceSeries{labels, [3]string{productOf(n, d), cliqueOf(n, d), node}, u.accounts[d.UUID], stretches[d.UUID], nil}
+		if !claimed[d.UUID] {
+			out.unowned = p.unowned(d.UUID)
 		}
 		s.devices = append(s.devices, out)
+		if m := out.unowned; m != nil && *m >= topology.MuchMemory {
+			s.unowned = append(s.unowned, rundir.Unowned{UUID: d.UUID, GiB: *m >> 30})
+		}
 		switch {
-		case out.running:
+		case held[d.UUID]:
 			s.allocated++
 		case d.Lost:
 			s.lost++
@@ -157,4 +168,27 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	slices.SortFunc(s.devices, func(a, b deviceSeries) int {
 		return cmp.Or(strings.Compare(a.labels[1], b.labels[1]), strings.Compare(a.labels[2], b.labels[2]), strings.Compare(a.labels[0], b.labels[0]))
 	})
+}
+
+// stretches are for how many seconds devices have been idle, by UUID. A device that one of its
+// jobs has used is not idle.
+func (r *records) stretches() map[string]float64 {
+	stretches := make(map[string]float64)
+	for _, j := range r.jobs {
+		if j.use == nil || !r.running(j) {
+			continue
+		}
+		for i := range j.use.Devices {
+			d := &j.use.Devices[i]
+			if d.Released || d.Samples == 0 {
+				continue
+			}
+			if old, shared := stretches[d.UUID]; shared && (old == 0 || d.IdleStretch == 0) {
+				stretches[d.UUID] = 0
+			} else {
+				stretches[d.UUID] = max(old, d.IdleStretch)
+			}
+		}
+	}
+	return stretches
 }

@@ -2,13 +2,10 @@ package jobs
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
@@ -22,13 +19,11 @@ const (
 	stateKind = "AgentState"
 )
 
-// savedState is true of one boot only. Its times are since the boot.
+// savedState is true of one boot only.
 type savedState struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
 	BootID     string              `json:"bootID,omitempty"`
-	At         time.Duration       `json:"at"`
-	Devices    map[string]*holding `json:"devices,omitempty"`
 	Jobs       map[string]savedJob `json:"jobs,omitempty"`
 	Life       liveness.Known      `json:"life"`
 }
@@ -50,7 +45,7 @@ func (f *stateFile) write(s *savedState) error {
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	if bytes.Equal(data, f.last) || len(s.Devices)+len(s.Jobs) == 0 && f.last == nil {
+	if bytes.Equal(data, f.last) || len(s.Jobs) == 0 && f.last == nil {
 		return nil
 	}
 	if err := rundir.WriteOwn(f.path, append(data, '\n')); err != nil {
@@ -80,37 +75,26 @@ func (f *stateFile) read() (*savedState, error) {
 
 // saveState writes the state if it has changed.
 func (r *Registry) saveState() {
-	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot,
-		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Life: r.life.Known}
-	for _, h := range s.Devices {
-		if len(h.Runs) > 0 { // else nothing is counted, and the file stays as it is
-			s.At = r.usage.at
-		}
-	}
+	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot, Jobs: make(map[string]savedJob), Life: r.life.Known}
 	for key, j := range r.records.jobs {
 		s.Jobs[key] = savedJob{j.record.Run, j.life}
 	}
 	r.log.Note("state of jobs", r.state.write(&s))
 }
 
-// recall takes over what an earlier agent of the same boot knew. If that cannot be
-// read, it is lost and counters begin at zero.
+// recall takes over what an earlier agent of the same boot has seen of jobs. If that cannot be
+// read, it is lost.
 func (r *Registry) recall() {
-	now := r.clock()
-	r.usage.at, r.schedule.scanned, r.usage.lastSample = now.up, now, now.up
+	r.usage.lastSample = r.clock().up
 	s, err := r.state.read()
 	if err != nil {
-		r.log.Warn("state of the earlier agent cannot be read: counters begin at zero", "err", err)
+		r.log.Warn("state of the earlier agent cannot be read: what it has seen of jobs is lost", "err", err)
 	}
-	if s == nil || s.BootID != r.records.boot || r.records.boot == "" || s.At > now.up {
+	if s == nil || s.BootID != r.records.boot || r.records.boot == "" {
 		return
 	}
 	r.records.recall(s)
 	r.life.Known = s.Life
-	at := cmp.Or(s.At, now.up)
-	r.usage.recall(s, r.records.jobs)
-	r.usage.at = at
-	r.schedule.scanned = moment{now.wall.Add(at - now.up), at}
 }
 
 // recall reads the records of the runs that the state knows.
@@ -120,20 +104,5 @@ func (r *records) recall(s *savedState) {
 		if err == nil && record != nil && record.Run == saved.Run && r.ofBoot(record) {
 			r.jobs[key] = &job{key: key, record: *record, life: saved.Life}
 		}
-	}
-}
-
-// recall takes over what was counted of devices. jobs are the jobs that are still there.
-func (u *deviceUsage) recall(s *savedState, jobs map[string]*job) {
-	there := make(map[string]bool, len(jobs))
-	for _, j := range jobs {
-		there[j.run()] = true
-	}
-	for uuid, h := range s.Devices {
-		maps.DeleteFunc(h.Runs, func(run string, _ time.Time) bool { return !there[run] })
-		if len(h.Runs) == 0 {
-			*h = holding{Held: h.Held, Idle: h.Idle}
-		}
-		u.devices[uuid] = h
 	}
 }

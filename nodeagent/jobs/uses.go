@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -16,32 +17,48 @@ type uses struct {
 }
 
 // keep gives a job a use of its run, with its devices.
-func (u uses) keep(j *job, n *topology.Node, now time.Time) {
+func (u uses) keep(j *job, n *topology.Node, p *programs, now moment) {
 	if j.use == nil {
 		saved, err := u.Of(j.key, &j.record)
 		if err != nil {
 			u.log.Warn("use of a job cannot be read: its sums begin at zero", "job", j.record.JobID, "err", err)
 		}
 		if j.use = saved; saved == nil {
-			j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
+			j.use = rundir.NewUse(j.record.JobID, j.record.Run, now.wall)
 		}
 	}
-	j.use.Hold(j.devices)
+	written := now.up - now.wall.Sub(j.record.Written)
+	j.use.Hold(j.devices, func(uuid string) []uint32 { return p.before(uuid, written) })
 	j.use.Contained = j.life.Contained
 	if len(j.devices) > 0 && n != nil {
 		j.use.Clique = cliqueOf(n, &j.devices[0])
 	}
 }
 
-// add adds a sample to the uses of all jobs that run.
-func (u uses) add(r *records, s topology.Sample, now time.Time, every time.Duration) (failed error) {
-	for _, j := range r.sorted() {
-		if j.use != nil && r.running(j) {
-			j.use.Add(s, now, every)
-			failed = errors.Join(failed, u.write(r, j))
-		}
+// add adds a sample to the uses of all jobs that run. It returns what they have grown by, by
+// the UUIDs of devices.
+func (u uses) add(r *records, s topology.Sample, p *programs, now time.Time, every time.Duration) (grown map[string]growth, failed error) {
+	grown = make(map[string]growth)
+	known := make(map[string]bool, len(r.jobs))
+	for _, j := range r.jobs {
+		known[j.record.JobID] = true
 	}
-	return failed
+	for _, j := range r.sorted() {
+		if j.use == nil || !r.running(j) {
+			continue
+		}
+		before := slices.Clone(j.use.Devices)
+		j.use.Add(p.of(j, known, s), now, every)
+		for i := range before {
+			g := grown[before[i].UUID]
+			if after := &j.use.Devices[i]; after.Samples > before[i].Samples {
+				g.add(&before[i], after)
+				grown[after.UUID] = g
+			}
+		}
+		failed = errors.Join(failed, u.write(r, j))
+	}
+	return grown, failed
 }
 
 // write writes a job's use. If the record is gone, the use is put into the summary from here.

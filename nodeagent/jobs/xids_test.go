@@ -10,11 +10,15 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// withXids is a busy GPU to which so many Xids 31 have come since the probe watches.
-func withXids(gpu int, n uint64) topology.DeviceUse {
-	d := busyGPU(gpu)
-	d.Xids = &topology.XidCounts{Since: 1, Came: map[int]uint64{31: n}}
-	return d
+// xids lets time pass and takes a sample of GPU 0, busy, to which so many Xids 31 have come
+// since the probe watches.
+func (r *jobsRig) xids(d time.Duration, n uint64) {
+	r.now = moment{r.now.wall.Add(d), r.now.up + d}
+	r.j.count(topology.Sample{Devices: []topology.DeviceUse{busyGPU(0)}, Xids: xid31(n)}, r.now)
+}
+
+func xid31(n uint64) map[string]topology.XidCounts {
+	return map[string]topology.XidCounts{gpuUUID(0): {Since: 1, Came: map[int]uint64{31: n}}}
 }
 
 // TestXidsOfJob counts the Xids that come while a job holds the GPU, also after a restart of
@@ -22,10 +26,10 @@ func withXids(gpu int, n uint64) topology.DeviceUse {
 func TestXidsOfJob(t *testing.T) {
 	r := newJobsRig(t)
 	r.prolog("17", 0)
-	r.sample(10*time.Second, withXids(0, 4))
-	r.sample(10*time.Second, withXids(0, 5))
+	r.xids(10*time.Second, 4)
+	r.xids(10*time.Second, 5)
 	r.start()
-	r.sample(10*time.Second, withXids(0, 7))
+	r.xids(10*time.Second, 7)
 	use, err := rundir.Dir(r.run).Uses().Read("17")
 	r.must(err)
 	if diff := cmp.Diff(map[int]uint64{31: 3}, use.Devices[0].Xids); diff != "" || use.Devices[0].XidGap {
@@ -51,16 +55,16 @@ func TestXidAtTheEnd(t *testing.T) {
 			site := t.TempDir()
 			r.j.config.SummaryDir = site
 			r.prolog("17", 0)
-			r.sample(10*time.Second, withXids(0, 0))
-			r.sample(10*time.Second, withXids(0, 0))
+			r.xids(10*time.Second, 0)
+			r.xids(10*time.Second, 0)
 			r.must(rundir.Dir(r.run).End(rundir.Summary{Key: "17", Record: r.record("17", 0)})) // as the Epilog does
 			r.must(rundir.Dir(r.run).RemoveRecord("17"))
 			if tt.next {
 				r.write("18", r.record("18", 0))
 			}
 			r.j.round(t.Context())
-			r.sample(tt.after, withXids(0, 0)) // was on its way
-			r.sample(time.Second, withXids(0, 12))
+			r.xids(tt.after, 0) // was on its way
+			r.xids(time.Second, 12)
 			r.after(10 * time.Second)
 			for _, dir := range []string{rundir.Dir(r.run).SummaryDir(), site} {
 				all, err := rundir.ReadSummaries(dir)
@@ -79,8 +83,8 @@ func TestXidAtTheEnd(t *testing.T) {
 func TestXidsAreNoSample(t *testing.T) {
 	r := newJobsRig(t)
 	r.prolog("17", 0, 1)
-	d := withXids(0, 1)
-	r.sample(time.Second, topology.DeviceUse{UUID: d.UUID, Xids: d.Xids})
+	r.now = moment{r.now.wall.Add(time.Second), r.now.up + time.Second}
+	r.j.count(topology.Sample{Xids: xid31(1)}, r.now)
 	r.wantSeries(`quoin_agent_samples_total{result="ok"} 0`, `quoin_agent_samples_total{result="missing"} 0`)
 	r.sample(9*time.Second, idleGPU(0), busyGPU(1))
 	r.wantSeries(`quoin_agent_samples_total{result="ok"} 2`, `quoin_agent_samples_total{result="missing"} 0`)

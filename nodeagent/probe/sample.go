@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -27,9 +29,6 @@ func IsSample(line []byte) bool { return bytes.HasPrefix(line, sampleHead) }
 func EncodeSample(s topology.Sample) ([]byte, error) {
 	if err := checkSample(&s); err != nil {
 		return nil, fmt.Errorf("encode sample: %w", err)
-	}
-	if s.Devices == nil {
-		s.Devices = []topology.DeviceUse{}
 	}
 	return json.Marshal(sampleLine{sampleKind, s})
 }
@@ -61,6 +60,28 @@ func checkSample(s *topology.Sample) error {
 		}
 		seen[d.UUID] = true
 	}
+	if n := len(s.Xids); n > maxDevices {
+		return fmt.Errorf("xids: %d devices: want at most %d", n, maxDevices)
+	}
+	for _, uuid := range slices.Sorted(maps.Keys(s.Xids)) {
+		if !topology.IsDeviceUUID(uuid) {
+			return fmt.Errorf("xids: uuid %.100q: want GPU-… or MIG-…", uuid)
+		}
+		if n := len(s.Xids[uuid].Came); n > topology.MaxXidNumbers {
+			return fmt.Errorf("xids: %s: %d numbers: want at most %d", uuid, n, topology.MaxXidNumbers)
+		}
+	}
+	if n := len(s.Programs); n > maxDevices {
+		return fmt.Errorf("programs: %d devices: want at most %d", n, maxDevices)
+	}
+	for _, uuid := range slices.Sorted(maps.Keys(s.Programs)) {
+		if !topology.IsDeviceUUID(uuid) {
+			return fmt.Errorf("programs: uuid %.100q: want GPU-… or MIG-…", uuid)
+		}
+		if n := len(s.Programs[uuid]); n > topology.MaxPrograms {
+			return fmt.Errorf("programs: %s: %d: want at most %d", uuid, n, topology.MaxPrograms)
+		}
+	}
 	return nil
 }
 
@@ -86,9 +107,6 @@ func checkDevice(d *topology.DeviceUse) error {
 	}
 	if d.Processes != nil && *d.Processes < 0 {
 		return fmt.Errorf("processes %d: want 0 or more", *d.Processes)
-	}
-	if d.Xids != nil && len(d.Xids.Came) > topology.MaxXidNumbers {
-		return fmt.Errorf("xids: %d numbers: want at most %d", len(d.Xids.Came), topology.MaxXidNumbers)
 	}
 	return nil
 }

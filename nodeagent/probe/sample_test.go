@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestSampleLine(t *testing.T) {
 		{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(350.5), Energy: new(1e9), Processes: new(2)},
 		{UUID: "MIG-b", MemoryUsed: new(uint64(0)), Processes: new(0)},
 		{UUID: "GPU-c"},
-	}}
+	}, Xids: map[string]topology.XidCounts{"GPU-a": {Since: 7, Came: map[int]uint64{31: 2}}}}
 	line, err := EncodeSample(s)
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +29,12 @@ func TestSampleLine(t *testing.T) {
 	if diff := cmp.Diff(s, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if empty, err := EncodeSample(topology.Sample{}); string(empty) != `{"kind":"Sample","devices":[]}` || err != nil {
-		t.Errorf("%s, %v", empty, err)
+	for want, s := range map[string]topology.Sample{`{"kind":"Sample","devices":[]}`: {Devices: []topology.DeviceUse{}}, `{"kind":"Sample"}`: {}} {
+		line, err := EncodeSample(s)
+		again, failed := ParseSample(line)
+		if diff := cmp.Diff(s, again); string(line) != want || err != nil || failed != nil || diff != "" {
+			t.Errorf("%s, %v, %v, want %s (-want +got):\n%s", line, err, failed, want, diff)
+		}
 	}
 	report, err := topology.EncodeReport(&topology.Node{Name: "n"})
 	if err != nil || IsSample(report) {
@@ -39,16 +44,21 @@ func TestSampleLine(t *testing.T) {
 
 func TestBadSamples(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"kind":"Sample","devices":[{"uuid":"x"}]}`:                                    `devices[0].uuid "x": want GPU-`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:               `devices[1].uuid "GPU-a": is there twice`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":1.01}]}`:             `utilization 1.01: want 0 to 1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","smActivity":-0.1}]}`:              `smActivity -0.1: want 0 to 1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","power":1e9}]}`:                    `power 1e+09: want 0 to 1e+06`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","energy":-1}]}`:                    `energy -1`,
-		`{"kind":"Sample","devices":[{"uuid":"GPU-a","processes":-1}]}`:                 `processes -1`,
-		`{"kind":"NodeReport","devices":[]}`:                                            `kind "NodeReport": want "Sample"`,
-		`{"kind":"Sample","devices":[]}{}`:                                              `after top-level value`,
-		`{"kind":"Sample"`:                                                              `unexpected end`,
+		`{"kind":"Sample","devices":[{"uuid":"x"}]}`:                                                                   `devices[0].uuid "x": want GPU-`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:                                              `devices[1].uuid "GPU-a": is there twice`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":1.01}]}`:                                            `utilization 1.01: want 0 to 1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","smActivity":-0.1}]}`:                                             `smActivity -0.1: want 0 to 1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","power":1e9}]}`:                                                   `power 1e+09: want 0 to 1e+06`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","energy":-1}]}`:                                                   `energy -1`,
+		`{"kind":"Sample","devices":[{"uuid":"GPU-a","processes":-1}]}`:                                                `processes -1`,
+		`{"kind":"Sample","xids":{"x":{"since":1}}}`:                                                                   `uuid "x": want GPU-`,
+		`{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{"x":1}}}}`:                                                `number x`,
+		`{"kind":"Sample","programs":{"x":[]}}`:                                                                        `programs: uuid "x": want GPU-`,
+		`{"kind":"Sample","programs":{"GPU-a":[` + strings.Repeat(`{"pid":1},`, topology.MaxPrograms) + `{"pid":2}]}}`: `programs: GPU-a: 1025: want at most 1024`,
+		manyXids():                           `xids: GPU-a: 101 numbers: want at most 100`,
+		`{"kind":"NodeReport","devices":[]}`: `kind "NodeReport": want "Sample"`,
+		`{"kind":"Sample","devices":[]}{}`:   `after top-level value`,
+		`{"kind":"Sample"`:                   `unexpected end`,
 		`{"kind":"Sample","devices":[{"uuid":"GPU-` + strings.Repeat("a", 100) + `"}]}`: `want GPU-`,
 	} {
 		if _, err := ParseSample([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -60,9 +70,20 @@ func TestBadSamples(t *testing.T) {
 	}
 }
 
+// manyXids is a sample with more Xids than a GPU has room for.
+func manyXids() string {
+	var came []string
+	for code := range topology.MaxXidNumbers + 1 {
+		came = append(came, fmt.Sprintf("%q:1", fmt.Sprint(code)))
+	}
+	return `{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{` + strings.Join(came, ",") + `}}}}`
+}
+
 func FuzzParseSample(f *testing.F) {
 	f.Add([]byte(`{"kind":"Sample","devices":[{"uuid":"GPU-a","utilization":0.5,"memoryUsed":1,"energy":1e300,"processes":3},{"uuid":"MIG-GPU-b/1/0"}]}`))
 	f.Add([]byte(`{"kind":"Sample","devices":null}`))
+	f.Add([]byte(`{"kind":"Sample","programs":{"GPU-a":[{"pid":1,"memory":2}],"MIG-b":[]}}`))
+	f.Add([]byte(`{"kind":"Sample","xids":{"GPU-a":{"since":1,"came":{"31":2}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseSample(data)
 		if err != nil {

@@ -19,6 +19,8 @@ type Machine interface {
 	Want(uuids []string)
 	// Sample reads how the wanted devices are used.
 	Sample() topology.Sample
+	// Look reads the programs on all devices, and their Xids.
+	Look() topology.Sample
 }
 
 // Every is the time between two readings of a machine. People see a GPU that fails within seconds, and a reading takes
@@ -28,6 +30,9 @@ const Every = 5 * time.Second
 // SampleEvery is the time between two samples of the devices that jobs hold. A job of a minute has several, and a driver has
 // little work with them.
 const SampleEvery = 10 * time.Second
+
+// LookEvery is the time between two looks at the devices that no job holds.
+const LookEvery = time.Minute
 
 // Options say how a probe serves.
 type Options struct {
@@ -87,12 +92,16 @@ func (s *server) listen() {
 
 // run prints reports, and samples if it was told to, until ctx ends.
 func (s *server) run(ctx context.Context) error {
-	due, samples := time.NewTicker(s.Interval), time.NewTicker(time.Hour)
+	due, samples, looks := time.NewTicker(s.Interval), time.NewTicker(time.Hour), time.NewTicker(LookEvery)
 	defer due.Stop()
 	defer samples.Stop()
+	defer looks.Stop()
 	samples.Stop()
 	var order Sampling // nothing is sampled at first
 	last, err := s.report(nil)
+	if err == nil {
+		err = s.look()
+	}
 	for err == nil {
 		select {
 		case <-ctx.Done():
@@ -111,6 +120,8 @@ func (s *server) run(ctx context.Context) error {
 			order = next
 		case <-samples.C:
 			err = s.printSample(s.machine.Sample())
+		case <-looks.C:
+			err = s.look()
 		}
 	}
 	return err
@@ -135,9 +146,8 @@ func (s *server) report(last []byte) ([]byte, error) {
 	return report, s.print(line)
 }
 
-// change begins to sample other devices. The Xids of the old and the new devices come at once:
-// the last ones of a job that has ended, and those from before a job that begins. The use of
-// the devices at that moment says nothing of either job.
+// change begins to sample other devices, and looks at all at once: for the last Xids of a job that
+// has ended, and for the programs and Xids from before a job that begins.
 func (s *server) change(old, devices []string) error {
 	all := slices.Concat(old, devices)
 	slices.Sort(all)
@@ -146,15 +156,15 @@ func (s *server) change(old, devices []string) error {
 		s.machine.Want(devices)
 		return nil
 	}
-	s.machine.Want(all)
-	sample := s.machine.Sample()
-	for i := range sample.Devices {
-		d := &sample.Devices[i]
-		*d = topology.DeviceUse{UUID: d.UUID, Xids: d.Xids}
-	}
-	sample.Devices = slices.DeleteFunc(sample.Devices, func(d topology.DeviceUse) bool { return d.Xids == nil })
+	err := s.look() // before the old devices are forgotten: they may be lost
 	s.machine.Want(devices)
-	if len(sample.Devices) == 0 {
+	return err
+}
+
+// look prints what is on the devices, if anything is known.
+func (s *server) look() error {
+	sample := s.machine.Look()
+	if len(sample.Xids)+len(sample.Programs) == 0 {
 		return nil
 	}
 	return s.printSample(sample)

@@ -127,6 +127,7 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
 	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
+	s.Use = s.Use.ended()
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("write job summary: %w", err)

@@ -48,8 +48,10 @@ type DeviceUse struct {
 	// Samples is how many were taken, over Seconds.
 	Samples int     `json:"samples"`
 	Seconds float64 `json:"seconds"`
-	// IdleSeconds are those without a process and without utilisation.
+	// IdleSeconds are those without a process and without utilisation. IdleStretch are those
+	// since the device was last used.
 	IdleSeconds float64 `json:"idleSeconds"`
+	IdleStretch float64 `json:"idleStretch,omitempty"`
 	// Used is true once a sample has shown a process or utilisation.
 	Used        bool   `json:"used"`
 	Utilization *Stat  `json:"utilization,omitempty"` // 0 to 1
@@ -64,6 +66,11 @@ type DeviceUse struct {
 	// counter in it.
 	Sampled *time.Time `json:"sampled,omitempty"`
 	Counter *float64   `json:"counter,omitempty"`
+	// Before are programs that were on the device before the job and still are, by PID. They
+	// are not the job's, and its memory is without theirs. BeforeMemory is what they had in use
+	// when the job began, in bytes.
+	Before       []uint32 `json:"before,omitempty"`
+	BeforeMemory uint64   `json:"beforeMemory,omitempty"`
 	// Xids are those that came while the job held the GPU, by number; nil if nobody watched.
 	// XidGap says that nobody watched for a part of the time. XidCounts are those of the last
 	// sample that had any.
@@ -75,12 +82,25 @@ type DeviceUse struct {
 // Finish adds the Xids of a sample that was taken after the job's end. Devices that taken names
 // have another job by now.
 func (u *Use) Finish(s topology.Sample, taken func(uuid string) bool) {
-	for i := range s.Devices {
-		of := &s.Devices[i]
-		if k := u.index(of.UUID); k >= 0 && !u.Devices[k].Released && !taken(of.UUID) {
-			u.Devices[k].addXids(of.Xids)
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if x, watched := s.Xids[d.UUID]; watched && !d.Released && !taken(d.UUID) {
+			d.addXids(x)
 		}
 	}
+}
+
+// ended returns the use without what is of use while the job runs alone.
+func (u *Use) ended() *Use {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	out.Devices = slices.Clone(u.Devices)
+	for i := range out.Devices {
+		out.Devices[i].Before, out.Devices[i].XidCounts, out.Devices[i].IdleStretch = nil, nil, 0
+	}
+	return &out
 }
 
 // Stat is a mean over Seconds, and the largest sample.
@@ -96,18 +116,21 @@ func NewUse(job string, run Run, since time.Time) *Use {
 }
 
 // Hold sets the devices that the job has now. Other devices keep their sums and take
-// no more samples. Devices without a UUID cannot be sampled and are left out.
-func (u *Use) Hold(devices []Entry) {
+// no more samples. Devices without a UUID cannot be sampled and are left out. Hold asks which
+// programs were on a new device before the job.
+func (u *Use) Hold(devices []Entry, before func(uuid string) []uint32) {
 	held := make([]DeviceUse, 0, len(devices))
 	for _, e := range devices {
 		if e.UUID == "" || slices.ContainsFunc(held, func(d DeviceUse) bool { return d.UUID == e.UUID }) {
 			continue
 		}
-		d := DeviceUse{UUID: e.UUID}
+		d := DeviceUse{UUID: e.UUID, Released: true}
 		if i := u.index(e.UUID); i >= 0 {
-			if d = u.Devices[i]; d.Released {
-				d.Sampled, d.Counter, d.XidCounts = nil, nil, nil
-			}
+			d = u.Devices[i]
+		}
+		if d.Released {
+			d.Sampled, d.Counter, d.XidCounts, d.IdleStretch = nil, nil, nil, 0
+			d.Before, d.BeforeMemory = before(e.UUID), 0
 		}
 		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
 		held = append(held, d)
@@ -119,6 +142,15 @@ func (u *Use) Hold(devices []Entry) {
 		}
 	}
 	u.Devices = held
+}
+
+// ProgramsBefore are the programs that were on a device before the job and still are, by PID.
+func (u *Use) ProgramsBefore(uuid string) []uint32 {
+	i := u.index(uuid)
+	if i < 0 {
+		return nil
+	}
+	return u.Devices[i].Before
 }
 
 func (u *Use) index(uuid string) int {
@@ -135,42 +167,51 @@ const maxGap = 3
 // was first seen. After a gap of more than three intervals, or if the clock went back,
 // it covers one interval. Devices that the sample lacks keep their sums.
 func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
-	for i := range s.Devices {
-		k := u.index(s.Devices[i].UUID)
-		if k < 0 || u.Devices[k].Released {
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if d.Released {
 			continue
 		}
-		d := &u.Devices[k]
-		if d.addXids(s.Devices[i].Xids); s.Devices[i].OnlyXids() {
+		if x, watched := s.Xids[d.UUID]; watched {
+			d.addXids(x)
+		} else {
+			d.XidGap = d.XidGap || d.XidCounts != nil
+		}
+		if programs, known := s.Programs[d.UUID]; known {
+			d.keepBefore(programs)
+		}
+		k := slices.IndexFunc(s.Devices, func(of topology.DeviceUse) bool { return of.UUID == d.UUID })
+		if k < 0 {
 			continue
 		}
 		since := u.Until // it may be the job's since then only
 		if d.Sampled != nil {
 			since = *d.Sampled
 		}
-		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
+		gap, covered := at.Sub(since), interval
+		if gap > maxGap*interval {
+			d.IdleStretch = 0
+		} else if gap >= 0 {
+			covered = gap
+		}
+		d.add(&s.Devices[k], covered.Seconds())
 		d.Sampled = &at
 	}
-	if !s.OnlyXids() {
+	if s.Devices != nil {
 		u.Until = at
 	}
-}
-
-// Covered is the time that a sample covers, if the previous one was taken the gap before
-// and samples are taken every interval.
-func Covered(gap, interval time.Duration) time.Duration {
-	if gap >= 0 && gap <= maxGap*interval {
-		return gap
-	}
-	return interval
 }
 
 // add adds a sample that covers so many seconds.
 func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	d.Samples++
 	d.Seconds += seconds
-	if s.Idle() {
+	switch {
+	case s.Idle():
 		d.IdleSeconds += seconds
+		d.IdleStretch += seconds
+	case s.Busy():
+		d.IdleStretch = 0
 	}
 	d.Used = d.Used || s.Busy()
 	d.Utilization = d.Utilization.with(s.Utilization, seconds)
@@ -186,17 +227,28 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	d.addEnergy(s, seconds)
 }
 
-// addXids adds the Xids that came since the last sample. Those of the first came before.
-func (d *DeviceUse) addXids(now *topology.XidCounts) {
-	last := d.XidCounts
-	switch {
-	case now == nil:
-		d.XidGap = d.XidGap || last != nil
+// keepBefore drops the programs from before the job that have ended.
+func (d *DeviceUse) keepBefore(now []topology.Program) {
+	d.Before = slices.DeleteFunc(d.Before, func(pid uint32) bool {
+		return !slices.ContainsFunc(now, func(p topology.Program) bool { return p.PID == pid })
+	})
+	if d.BeforeMemory > 0 {
 		return
-	case d.Xids == nil:
+	}
+	for _, p := range now {
+		if p.Memory != nil && slices.Contains(d.Before, p.PID) {
+			d.BeforeMemory += *p.Memory
+		}
+	}
+}
+
+// addXids adds the Xids that came since the last sample. Those of the first came before.
+func (d *DeviceUse) addXids(now topology.XidCounts) {
+	if d.Xids == nil {
 		d.Xids = map[int]uint64{}
 	}
-	if d.XidCounts = now; last == nil {
+	last := d.XidCounts
+	if d.XidCounts = &now; last == nil {
 		return
 	}
 	var before map[int]uint64

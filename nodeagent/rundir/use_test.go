@@ -34,7 +34,7 @@ func power(watts float64) topology.DeviceUse { return topology.DeviceUse{Power: 
 // summed takes samples of GPU-a, which the job holds.
 func summed(samples []sampleAt) DeviceUse {
 	u := NewUse("7", Run{}, first)
-	u.Hold([]Entry{{UUID: "GPU-a"}})
+	u.Hold([]Entry{{UUID: "GPU-a"}}, noProgram)
 	for _, s := range samples {
 		s.use.UUID = "GPU-a"
 		u.Add(topology.Sample{Devices: []topology.DeviceUse{s.use}}, first.Add(time.Duration(s.seconds*float64(time.Second))), every)
@@ -105,7 +105,7 @@ func TestUseSums(t *testing.T) {
 				}
 			}
 			tt.want.UUID, tt.want.Sampled = "GPU-a", got.Sampled
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(0, 1e-9), cmpopts.IgnoreFields(DeviceUse{}, "IdleStretch")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -127,10 +127,33 @@ func TestMeanOfADay(t *testing.T) {
 
 func TestMIGInstanceIsIdleWithoutAProgram(t *testing.T) {
 	u := NewUse("7", Run{}, first)
-	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}})
+	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}}, noProgram)
 	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "MIG-a", Processes: new(0)}}}, first.Add(every), every)
 	if d := u.Devices[0]; d.IdleSeconds != 10 || d.Used || d.Utilization != nil || d.Energy != nil {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestIdleStretch is for how long a device has been idle, without what is not known.
+func TestIdleStretch(t *testing.T) {
+	idle, busy, hidden := util(0, 0), util(1, 0), topology.DeviceUse{Utilization: new(0.0)}
+	for _, tt := range []struct {
+		name    string
+		samples []sampleAt
+		want    float64
+	}{
+		{"idle", []sampleAt{{10, idle}, {20, idle}}, 20},
+		{"used", []sampleAt{{10, idle}, {20, busy}}, 0},
+		{"idle again", []sampleAt{{10, busy}, {20, idle}}, 10},
+		{"a sample that cannot tell", []sampleAt{{10, idle}, {20, hidden}, {30, idle}}, 20},
+		{"a long gap", []sampleAt{{10, idle}, {20, idle}, {100, idle}}, 10},
+		{"the clock went back", []sampleAt{{100, idle}, {40, idle}}, 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := summed(tt.samples).IdleStretch; got != tt.want {
+				t.Errorf("%g seconds, want %g", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -142,9 +165,9 @@ func TestDevicesChange(t *testing.T) {
 		{UUID: "GPU-b", Processes: new(1), Utilization: new(1.0), Energy: new(500.0)},
 		{UUID: "GPU-a", Processes: new(0), Utilization: new(0.0), Energy: new(100.0)},
 		{UUID: "GPU-c", Processes: new(1), Utilization: new(1.0)}}}
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3"}, {UUID: ""}, {UUID: "GPU-a", ExporterID: "3"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3"}, {UUID: ""}, {UUID: "GPU-a", ExporterID: "3"}}, noProgram)
 	u.Add(both, first.Add(10*time.Second), every)
-	u.Hold([]Entry{{UUID: "GPU-b", ExporterID: "4"}})
+	u.Hold([]Entry{{UUID: "GPU-b", ExporterID: "4"}}, noProgram)
 	u.Add(both, first.Add(20*time.Second), every)
 	u.Add(both, first.Add(30*time.Second), every)
 	check := func(want ...DeviceUse) {
@@ -154,16 +177,17 @@ func TestDevicesChange(t *testing.T) {
 		}
 	}
 	check(DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 2, Seconds: 20, Used: true, Energy: new(0.0)},
-		DeviceUse{UUID: "GPU-a", ExporterID: "3", Released: true, Samples: 1, Seconds: 10, IdleSeconds: 10})
+		DeviceUse{UUID: "GPU-a", ExporterID: "3", Released: true, Samples: 1, Seconds: 10, IdleSeconds: 10, IdleStretch: 10})
 
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "5"}, {UUID: "GPU-b", ExporterID: "4"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "5"}, {UUID: "GPU-b", ExporterID: "4"}}, noProgram)
 	both.Devices[1].Energy = new(9000.0) // what others took meanwhile
 	u.Add(both, first.Add(40*time.Second), every)
-	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20},
+	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20, IdleStretch: 10},
 		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: new(0.0)})
 
-	u.Add(topology.Sample{}, first.Add(50*time.Second), every)
-	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20},
+	u.Add(topology.Sample{}, first.Add(45*time.Second), every) // says nothing of the use
+	u.Add(topology.Sample{Devices: []topology.DeviceUse{}}, first.Add(50*time.Second), every)
+	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20, IdleStretch: 10},
 		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: new(0.0)})
 	if !u.Until.Equal(first.Add(50 * time.Second)) {
 		t.Errorf("until %s", u.Until)

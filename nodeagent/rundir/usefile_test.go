@@ -17,11 +17,11 @@ import (
 func fullUse() *Use {
 	u := NewUse("7", Run{SLUID: "s7", StartTime: "1772366400"}, first)
 	u.Contained, u.Clique = true, "8a61c302-0000-4000-8000-000000000001.4"
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}, {UUID: "MIG-b", ExporterID: "4.7", Product: "NVIDIA H100 1g.10gb"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}, {UUID: "MIG-b", ExporterID: "4.7", Product: "NVIDIA H100 1g.10gb"}}, noProgram)
 	s := topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)),
 		Power: new(350.0), Energy: new(1e6), Processes: new(1)}, {UUID: "MIG-b", Processes: new(0)}}}
 	u.Add(s, first.Add(every), every)
-	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}})
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}}, noProgram)
 	return u
 }
 
@@ -64,7 +64,7 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 		return topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(s / 100), Processes: new(1), Energy: new(100 * s), Power: new(s)}}}
 	}
 	without := NewUse("7", Run{}, first)
-	without.Hold([]Entry{{UUID: "GPU-a"}})
+	without.Hold([]Entry{{UUID: "GPU-a"}}, noProgram)
 	with := *without
 	for s := 10.0; s <= 100; s += 10 {
 		at := first.Add(time.Duration(s) * time.Second)

@@ -31,9 +31,13 @@ func TestXidsOfUse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := NewUse("7", Run{}, first)
-			u.Hold([]Entry{{UUID: gpu}})
+			u.Hold([]Entry{{UUID: gpu}}, noProgram)
 			for i, x := range tt.samples {
-				u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: gpu, Processes: new(1), Xids: x}}}, first.Add(time.Duration(i)*every), every)
+				s := topology.Sample{Devices: []topology.DeviceUse{{UUID: gpu, Processes: new(1)}}}
+				if x != nil {
+					s.Xids = map[string]topology.XidCounts{gpu: *x}
+				}
+				u.Add(s, first.Add(time.Duration(i)*every), every)
 			}
 			d := u.Devices[0]
 			if diff := cmp.Diff(tt.want, d.Xids); diff != "" {
@@ -48,12 +52,12 @@ func TestXidsOfUse(t *testing.T) {
 
 // TestXidsAreBounded keeps the numbers of a use within its bound.
 func TestXidsAreBounded(t *testing.T) {
-	many := &topology.XidCounts{Since: 1, Came: map[int]uint64{}}
+	many := topology.XidCounts{Since: 1, Came: map[int]uint64{}}
 	for code := range topology.MaxXidNumbers {
 		many.Came[code+1] = 1
 	}
 	d := DeviceUse{}
-	d.addXids(&topology.XidCounts{Since: 1})
+	d.addXids(topology.XidCounts{Since: 1})
 	if d.addXids(many); len(d.Xids) != maxXids {
 		t.Errorf("%d numbers, want %d", len(d.Xids), maxXids)
 	}
@@ -63,15 +67,15 @@ func TestXidsAreBounded(t *testing.T) {
 func TestXidsOfReturnedGPU(t *testing.T) {
 	u := NewUse("7", Run{}, first)
 	add := func(n uint64) {
-		u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Xids: &topology.XidCounts{Since: 1, Came: map[int]uint64{31: n}}}}}, first, every)
+		u.Add(topology.Sample{Xids: map[string]topology.XidCounts{"GPU-a": {Since: 1, Came: map[int]uint64{31: n}}}}, first, every)
 	}
 	gpu := []Entry{{UUID: "GPU-a"}}
-	u.Hold(gpu)
+	u.Hold(gpu, noProgram)
 	add(1)
 	add(2)
-	u.Hold(nil)
+	u.Hold(nil, noProgram)
 	add(5)
-	u.Hold(gpu)
+	u.Hold(gpu, noProgram)
 	add(9)
 	add(10)
 	if got := u.Devices[0].Xids[31]; got != 2 {

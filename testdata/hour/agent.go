@@ -3,6 +3,7 @@ package hour
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -86,11 +87,13 @@ func (n *Node) deviceLabels(i int) string {
 }
 
 // Seconds returns for how long a device was held, was held and idle, and is idle
-// now.
+// now, by the samples of each minute: a minute counts if one job has held the device from its
+// beginning to its end.
 func (n *Node) Seconds(index, i, minute int) (held, idle, stretch float64) {
 	p := Place{index, i}
 	for m := 1; m <= minute; m++ {
-		if len(Holders(p, m-1)) == 0 {
+		now := Holders(p, m)
+		if !slices.ContainsFunc(Holders(p, m-1), func(j *Job) bool { return slices.Contains(now, j) }) {
 			continue
 		}
 		held += 60

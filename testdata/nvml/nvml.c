@@ -71,7 +71,7 @@ struct gpu {
 	unsigned long long memory, used, reserved, energy;
 	unsigned utilization, power;
 	bool has_utilization, has_power, has_energy;
-	struct pids processes, graphics;
+	struct pids processes, mps, graphics;
 	struct gpm gpm;
 	bool has_numa, has_cpus, has_links, has_mig, has_fabric, has_platform;
 	unsigned long numa[MASK_WORDS], cpus[MASK_WORDS];
@@ -348,6 +348,8 @@ static bool read_use(struct gpu *g, const char *key, const char *value) {
 		g->has_energy = sscanf(value, "%llu", &g->energy) == 1;
 	else if (!strcmp(key, "processes"))
 		read_pids(&g->processes, value);
+	else if (!strcmp(key, "mps"))
+		read_pids(&g->mps, value);
 	else if (!strcmp(key, "graphics"))
 		read_pids(&g->graphics, value);
 	else if (!strcmp(key, "gpm"))
@@ -791,53 +793,78 @@ static nvmlReturn_t room(const struct pids *p, unsigned int *count) {
 	return most < *count ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-static nvmlReturn_t answer_pids_v1(const struct pids *p, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
+/* share is the memory of each program of a list: all programs for compute have the same. */
+static unsigned long long share(const struct gpu *g, const struct mig *m, const struct pids *p) {
+	int programs = m ? m->processes.count : g->processes.count + g->mps.count;
+	return p == &g->graphics || !programs ? 0 : (m ? m->used : g->used) / programs;
+}
+
+static nvmlReturn_t answer_pids_v1(const struct gpu *g, const struct mig *m, const struct pids *p, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
 	nvmlReturn_t ret = room(p, count);
 	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_v1_t){.pid = p->pid[i]};
+		infos[i] = (nvmlProcessInfo_v1_t){.pid = p->pid[i], .usedGpuMemory = share(g, m, p)};
 	return ret;
 }
 
-static nvmlReturn_t answer_pids(const struct pids *p, unsigned int *count, nvmlProcessInfo_t *infos) {
+static nvmlReturn_t answer_pids(const struct gpu *g, const struct mig *m, const struct pids *p, unsigned int *count, nvmlProcessInfo_t *infos) {
 	nvmlReturn_t ret = room(p, count);
 	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_t){.pid = p->pid[i], .gpuInstanceId = -1, .computeInstanceId = -1};
+		infos[i] = (nvmlProcessInfo_t){.pid = p->pid[i], .usedGpuMemory = share(g, m, p), .gpuInstanceId = -1, .computeInstanceId = -1};
 	return ret;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
 	BEGIN(device);
-	return answer_pids_v1(m ? &m->processes : &g->processes, count, infos);
+	return answer_pids_v1(g, m, m ? &m->processes : &g->processes, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
 	BEGIN(device);
-	return answer_pids(m ? &m->processes : &g->processes, count, infos);
+	return answer_pids(g, m, m ? &m->processes : &g->processes, count, infos);
+}
+
+/* No program in a MIG instance of this machine is a client of MPS. */
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
+	BEGIN(device);
+	NEED(!m);
+	return answer_pids_v1(g, m, &g->mps, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
+	BEGIN(device);
+	NEED(!m);
+	return answer_pids(g, m, &g->mps, count, infos);
 }
 
 /* Graphics and MIG exclude each other. */
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
 	BEGIN(device);
 	NEED(!m && !g->mig_on);
-	return answer_pids_v1(&g->graphics, count, infos);
+	return answer_pids_v1(g, m, &g->graphics, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
 	BEGIN(device);
 	NEED(!m && !g->mig_on);
-	return answer_pids(&g->graphics, count, infos);
+	return answer_pids(g, m, &g->graphics, count, infos);
 }
 
 #if HAS_PROCESSES_V3
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
 	BEGIN(device);
-	return answer_pids(m ? &m->processes : &g->processes, count, infos);
+	return answer_pids(g, m, m ? &m->processes : &g->processes, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
+	BEGIN(device);
+	NEED(!m);
+	return answer_pids(g, m, &g->mps, count, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
 	BEGIN(device);
 	NEED(!m && !g->mig_on);
-	return answer_pids(&g->graphics, count, infos);
+	return answer_pids(g, m, &g->graphics, count, infos);
 }
 #endif
 

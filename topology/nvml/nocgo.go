@@ -35,5 +35,8 @@ func (*Library) SampleDevices([]string) {}
 // Sample is empty.
 func (*Library) Sample() topology.Sample { return topology.Sample{} }
 
+// Look is empty.
+func (*Library) Look() topology.Sample { return topology.Sample{} }
+
 // Read returns an error: there is no cgo.
 func (*Library) Read() (*topology.Node, error) { return nil, errNoCgo }

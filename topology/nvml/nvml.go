@@ -72,7 +72,7 @@ func Open(o Options) (*Library, error) {
 	}
 	x := newXids(api)
 	return &Library{api: api, has: has, root: o.Root, sys: cmp.Or(o.Sys, filepath.Join(o.Root, "sys")), whole: o.Whole, sockets: socketReader{root: o.Root}, xids: x,
-		sampler: newSampler(api, has, x, seesPIDs(o.Root))}, nil
+		sampler: newSampler(api, has, x, o.Root)}, nil
 }
 
 // WatchXids makes Read report the Xid events that come from now on. It returns when

@@ -3,9 +3,13 @@
 package nvml
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -20,6 +24,8 @@ type sampler struct {
 	has symbols
 	// xids count the Xids.
 	xids *xids
+	// root is where the machine's files are.
+	root string
 	// allPIDs: the driver lists the programs of all namespaces to this process.
 	allPIDs bool
 	// found has the devices of the last reading by UUID.
@@ -40,8 +46,8 @@ type place struct {
 	gi     int
 }
 
-func newSampler(api nvml.Interface, has symbols, x *xids, allPIDs bool) *sampler {
-	return &sampler{api: api, has: has, xids: x, allPIDs: allPIDs, gpm: map[string]*activity{}}
+func newSampler(api nvml.Interface, has symbols, x *xids, root string) *sampler {
+	return &sampler{api: api, has: has, xids: x, root: root, allPIDs: seesPIDs(root), gpm: map[string]*activity{}}
 }
 
 // seesPIDs reports whether this process is in the kernel's first PID namespace. The
@@ -62,9 +68,12 @@ func seesPIDs(root string) bool {
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
 // Sample reads how these devices are used. A device that is not there, or that cannot be
-// read, is absent, unless its Xids are known. SM activity needs two moments, so it is absent in
-// the first sample of a device.
+// read, is absent. SM activity needs two moments, so it is absent in the first sample of a
+// device.
 func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
+
+// Look reads the programs on all devices, and their Xids. It says nothing of how they are used.
+func (l *Library) Look() topology.Sample { return l.sampler.lookAll() }
 
 func (s *sampler) want(uuids []string) {
 	s.wanted = uuids
@@ -92,17 +101,47 @@ func (s *sampler) begin(uuid string, p place) {
 }
 
 func (s *sampler) sample() topology.Sample {
-	var out topology.Sample
+	out := topology.Sample{Devices: []topology.DeviceUse{}, Xids: map[string]topology.XidCounts{}, Programs: map[string][]topology.Program{}}
 	for _, uuid := range s.wanted {
-		d := topology.DeviceUse{UUID: uuid, Xids: s.xids.count(uuid)}
+		s.look(uuid, &out)
+		d := topology.DeviceUse{UUID: uuid}
 		if p, ok := s.found[uuid]; ok {
 			s.read(&d, p)
+			if programs, known := out.Programs[uuid]; known {
+				d.Processes = new(len(programs))
+			}
 		}
 		if d != (topology.DeviceUse{UUID: uuid}) {
 			out.Devices = append(out.Devices, d)
 		}
 	}
 	return out
+}
+
+// lookAll looks at all devices, and at wanted ones that are lost.
+func (s *sampler) lookAll() topology.Sample {
+	out := topology.Sample{Xids: map[string]topology.XidCounts{}, Programs: map[string][]topology.Program{}}
+	for uuid := range s.found {
+		s.look(uuid, &out)
+	}
+	for _, uuid := range s.wanted {
+		if _, found := s.found[uuid]; !found {
+			s.look(uuid, &out)
+		}
+	}
+	return out
+}
+
+// look adds the Xids and the programs of a device to a sample.
+func (s *sampler) look(uuid string, out *topology.Sample) {
+	if x := s.xids.count(uuid); x != nil {
+		out.Xids[uuid] = *x
+	}
+	if p, found := s.found[uuid]; found {
+		if programs := s.programs(p); programs != nil {
+			out.Programs[uuid] = programs
+		}
+	}
 }
 
 // read reads one device. Values that the device does not tell stay nil.
@@ -128,12 +167,6 @@ func (s *sampler) read(d *topology.DeviceUse, p place) {
 			d.Energy = &joules
 		}
 	}
-	if n, ret := s.programs(p.device); ret == nvml.SUCCESS {
-		none := s.allPIDs || d.MemoryUsed != nil && *d.MemoryUsed < leastContext
-		if n > 0 || none {
-			d.Processes = &n
-		}
-	}
 	s.begin(d.UUID, p)
 	graphics, sm := s.since(s.gpm[d.UUID], p)
 	d.SMActivity = sm
@@ -155,26 +188,51 @@ func (s *sampler) memory(d nvml.Device) (total, used uint64, ret nvml.Return) {
 	return v1.Total, v1.Used, ret
 }
 
-// programs counts the programs with a context for compute, for graphics, or for
-// both.
-func (s *sampler) programs(d nvml.Device) (int, nvml.Return) {
+// programs returns the programs with a context for compute on a device, by PID, and nil if they
+// are not known. A context for graphics alone is an X server's. The server of MPS works for its
+// clients, which have a list of their own.
+func (s *sampler) programs(p place) []topology.Program {
 	if !s.has.any(computePrograms) {
-		return 0, nvml.ERROR_FUNCTION_NOT_FOUND
+		return nil
 	}
-	all, ret := d.GetComputeRunningProcesses()
+	all, ret := p.device.GetComputeRunningProcesses()
 	if ret != nvml.SUCCESS {
-		return 0, ret
+		return nil
 	}
-	if s.has.any(graphicsPrograms) {
-		if graphics, ret := d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
-			all = append(all, graphics...)
+	if s.has.any(mpsPrograms) {
+		if clients, ret := p.device.GetMPSComputeRunningProcesses(); ret == nvml.SUCCESS {
+			all = append(slices.DeleteFunc(all, func(i nvml.ProcessInfo) bool { return s.isMPSServer(i.Pid) }), clients...)
 		}
 	}
-	pids := make(map[uint32]bool, len(all))
+	programs := make([]topology.Program, 0, len(all))
 	for i := range all {
-		pids[all[i].Pid] = true
+		program := topology.Program{PID: all[i].Pid}
+		if used := all[i].UsedGpuMemory; used != notAvailable {
+			program.Memory = &used
+		}
+		programs = append(programs, program)
 	}
-	return len(pids), nvml.SUCCESS
+	slices.SortFunc(programs, func(a, b topology.Program) int { return cmp.Compare(a.PID, b.PID) })
+	programs = slices.CompactFunc(programs, func(a, b topology.Program) bool { return a.PID == b.PID })
+	if len(programs) == 0 && !s.allPIDs {
+		if _, used, ret := s.memory(p.device); ret != nvml.SUCCESS || used >= leastContext {
+			return nil
+		}
+	}
+	return programs[:min(len(programs), topology.MaxPrograms)]
+}
+
+// notAvailable is NVML_VALUE_NOT_AVAILABLE as a size of memory.
+const notAvailable = math.MaxUint64
+
+// isMPSServer reports whether a process is the server of MPS, by its name as the kernel cuts it.
+func (s *sampler) isMPSServer(pid uint32) bool {
+	path := fmt.Sprintf("proc/%d/comm", pid)
+	name, err := os.ReadFile(filepath.Join(s.root, path))
+	if err != nil { // a root without the kernel's processes
+		name, _ = os.ReadFile("/" + path)
+	}
+	return strings.TrimSpace(string(name)) == "nvidia-cuda-mps"
 }
 
 // leastContext is less memory than a program needs on any GPU. A device with less

@@ -3,8 +3,10 @@
 package nvml
 
 import (
+	"errors"
 	"fmt"
-	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,15 +47,23 @@ func (p *process) sampleOf(uuids ...string) {
 // sample returns how the devices are used now, by UUID.
 func (p *process) sample() map[string]topology.DeviceUse {
 	p.t.Helper()
+	out := map[string]topology.DeviceUse{}
+	for _, d := range p.whole().Devices {
+		out[d.UUID] = d
+	}
+	return out
+}
+
+// xids are the Xids of a sample.
+func (p *process) xids() map[string]topology.XidCounts { return p.whole().Xids }
+
+func (p *process) whole() topology.Sample {
+	p.t.Helper()
 	s, err := probe.ParseSample(p.ask("sample"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	out := map[string]topology.DeviceUse{}
-	for _, d := range s.Devices {
-		out[d.UUID] = d
-	}
-	return out
+	return s
 }
 
 // later returns a sample at a time when GPM has counted for long enough.
@@ -65,8 +75,7 @@ func (p *process) later() map[string]topology.DeviceUse {
 
 func (p *process) check(what string, want, got map[string]topology.DeviceUse) {
 	p.t.Helper()
-	maps.DeleteFunc(got, func(_ string, d topology.DeviceUse) bool { return d.OnlyXids() })
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9), cmpopts.IgnoreFields(topology.DeviceUse{}, "Xids")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		p.t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
@@ -78,7 +87,7 @@ func TestLoadedSample(t *testing.T) {
 	m := fake.New(t, "h100", busy...)
 	p := sampling(t, 580, m, h100a, h100b, "GPU-unknown")
 	want := map[string]topology.DeviceUse{
-		h100a: {UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(3)},
+		h100a: {UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(2)},
 		h100b: {UUID: h100b, Utilization: new(0.0), MemoryUsed: new(uint64(0)), MemoryTotal: new(uint64(80 << 30)), Power: new(71.0), Energy: new(6134400.0), Processes: new(0)},
 	}
 	p.check("at once", want, withoutGPM(p.sample()))
@@ -148,6 +157,53 @@ func TestLoadedSampleNamespace(t *testing.T) {
 	}
 }
 
+// TestLoadedPrograms lists programs for compute with their memory: MPS's clients and not its
+// server, and no X server.
+func TestLoadedPrograms(t *testing.T) {
+	const server = 4000
+	for _, tt := range []struct {
+		name    string
+		machine []string
+		without []string
+		want    []uint32
+	}{
+		{"compute", []string{"processes 1007,1000", "used 2048"}, nil, []uint32{1000, 1007}},
+		{"an X server", []string{"processes none", "graphics 900", "used 41943040"}, nil, []uint32{}},
+		{"both kinds of context", []string{"processes 1000", "graphics 1000"}, nil, []uint32{1000}},
+		{"MPS", []string{"processes 4000", "mps 1000,1001"}, nil, []uint32{1000, 1001}},
+		{"MPS whose clients are among the programs", []string{"processes 4000,1000", "mps 1000"}, nil, []uint32{1000}},
+		{"MPS without a client", []string{"processes 4000", "mps none"}, nil, []uint32{}},
+		{"MPS of a driver that lists no clients", []string{"processes 4000"}, mpsPrograms, []uint32{4000}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			library := fake.Library(t, 580)
+			for _, function := range tt.without {
+				library = fake.Without(t, library, function)
+			}
+			m := fake.New(t, "h100", append([]string{"gpu 0"}, tt.machine...)...)
+			m.Namespace(fake.FirstNamespace)
+			comm := filepath.Join(m.Root(), "proc", fmt.Sprint(server), "comm")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(comm), 0o755), os.WriteFile(comm, []byte("nvidia-cuda-mps\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			p := startWith(t, library, m)
+			p.read()
+			p.sampleOf(h100a)
+			s := p.whole()
+			got := []uint32{}
+			for _, program := range s.Programs[h100a] {
+				if got = append(got, program.PID); program.Memory == nil {
+					t.Errorf("the memory of %d is not known", program.PID)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || *s.Devices[0].Processes != len(tt.want) {
+				t.Errorf("%d programs (-want +got):\n%s", *s.Devices[0].Processes, diff)
+			}
+		})
+	}
+}
+
 // sampleCalls are the calls of a sample, and how a device's use is without each.
 var sampleCalls = []struct {
 	call    string
@@ -158,7 +214,7 @@ var sampleCalls = []struct {
 	{"nvmlDeviceGetPowerUsage", func(d *topology.DeviceUse) { d.Power = nil }},
 	{"nvmlDeviceGetTotalEnergyConsumption", func(d *topology.DeviceUse) { d.Energy = nil }},
 	{"nvmlDeviceGetComputeRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = nil }},
-	{"nvmlDeviceGetGraphicsRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = new(2) }},
+	{"nvmlDeviceGetMPSComputeRunningProcesses_v3", func(*topology.DeviceUse) {}},
 	{"nvmlGpmSampleGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
 	{"nvmlGpmMetricsGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
 }
@@ -174,7 +230,7 @@ func TestLoadedSampleErrors(t *testing.T) {
 			m := fake.New(t, "h100", busyGPU...)
 			p := sampling(t, 580, m, h100a, h100b)
 			good, codes, take := p.later(), errorCodes(), p.later
-			if d := good[h100a]; d.SMActivity == nil || *d.Processes != 3 {
+			if d := good[h100a]; d.SMActivity == nil || *d.Processes != 2 {
 				t.Fatalf("%+v", d)
 			}
 			if strings.Contains(tt.call, "Gpm") || strings.Contains(tt.call, "Utilization") {
@@ -217,7 +273,7 @@ func withoutGPM(uses map[string]topology.DeviceUse) map[string]topology.DeviceUs
 // TestLoadedSampleWithoutFunction takes each optional call of a sample out of the library.
 func TestLoadedSampleWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
-	for _, call := range slices.Concat([]string{memoryInfoV2, utilization, power, energy}, computePrograms, graphicsPrograms, gpm) {
+	for _, call := range slices.Concat([]string{memoryInfoV2, utilization, power, energy}, computePrograms, mpsPrograms, gpm) {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100", busyGPU...)
@@ -226,7 +282,7 @@ func TestLoadedSampleWithoutFunction(t *testing.T) {
 			p.read()
 			p.sampleOf(h100a)
 			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), SMActivity: new(0.4), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)),
-				Power: new(650.5), Energy: new(7200.0), Processes: new(3)} // another version counts the processes
+				Power: new(650.5), Energy: new(7200.0), Processes: new(2)} // another version counts the processes
 			switch {
 			case call == memoryInfoV2:
 				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
@@ -256,10 +312,10 @@ func TestLoadedSampleWithoutPrograms(t *testing.T) {
 		want    *int
 	}{
 		{"no list of compute", computePrograms, nil},
-		{"no list of graphics", graphicsPrograms, new(2)},
-		{"no list at all", slices.Concat(computePrograms, graphicsPrograms), nil},
-		{"versions alone", []string{computePrograms[0], graphicsPrograms[0]}, new(3)},
-		{"the second version alone", []string{computePrograms[0], computePrograms[2], graphicsPrograms[0], graphicsPrograms[2]}, new(3)},
+		{"no list of MPS", mpsPrograms, new(2)},
+		{"no list at all", slices.Concat(computePrograms, mpsPrograms), nil},
+		{"versions alone", []string{computePrograms[0], mpsPrograms[0]}, new(2)},
+		{"the second version alone", []string{computePrograms[0], computePrograms[2], mpsPrograms[0], mpsPrograms[2]}, new(2)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -287,7 +343,7 @@ func TestLoadedSampleOldDrivers(t *testing.T) {
 		t.Run(fmt.Sprint(driver), func(t *testing.T) {
 			t.Parallel()
 			p := sampling(t, driver, fake.New(t, "h100", busyGPU...), h100a)
-			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(3)}
+			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(2)}
 			if driver < 510 {
 				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
 			}

@@ -29,7 +29,7 @@ var required = []string{
 // optional are the functions that only newer drivers have, and those that only Xids and the
 // use of GPUs are read by. A caller looks each of them up in symbols first. Without one its
 // fact is absent, which is no problem.
-var optional = slices.Concat([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues, utilization, power, energy}, computePrograms, graphicsPrograms, events, exclusions, gpm)
+var optional = slices.Concat([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues, utilization, power, energy}, computePrograms, mpsPrograms, events, exclusions, gpm)
 
 // events are the functions of event sets, exclusions those of GPUs that the driver leaves out, and gpm
 // those of GPM.
@@ -37,11 +37,11 @@ var events = []string{"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWai
 
 var exclusions = []string{"nvmlGetExcludedDeviceCount", "nvmlGetExcludedDeviceInfoByIndex"}
 
-// computePrograms and graphicsPrograms are the versions of one function each. go-nvml calls the
+// computePrograms and mpsPrograms are the versions of one function each. go-nvml calls the
 // newest that the library has.
 var (
-	computePrograms  = []string{"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}
-	graphicsPrograms = []string{"nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3"}
+	computePrograms = []string{"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}
+	mpsPrograms     = []string{"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses_v3"}
 )
 
 var gpm = []string{

@@ -247,21 +247,21 @@ func TestLoadedXidCounts(t *testing.T) {
 	p.sampleOf(first, second)
 	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "xid 79", "xid 119")
 	p.until("the events", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 && len(n.GPUs[0].Xids) == 1 })
-	var got map[string]topology.DeviceUse
+	var got map[string]topology.XidCounts
 	for range 100 { // the second 119 changes no report
-		if got = p.sample(); got[second].Xids.Came[119] == 2 {
+		if got = p.xids(); got[second].Came[119] == 2 {
 			break
 		}
 		p.read()
 	}
-	if diff := cmp.Diff(map[int]uint64{79: 1, 119: 2}, got[second].Xids.Came); diff != "" || got[second].Xids.Since == 0 || got[first].Xids.Came[119] > 0 {
-		t.Errorf("since %d (-want +got):\n%s", got[second].Xids.Since, diff)
+	if diff := cmp.Diff(map[int]uint64{79: 1, 119: 2}, got[second].Came); diff != "" || got[second].Since == 0 || got[first].Came[119] > 0 {
+		t.Errorf("since %d (-want +got):\n%s", got[second].Since, diff)
 	}
 	// A GPU without events has no count of them, and no zero.
 	for _, statement := range []string{"call nvmlDeviceGetSupportedEventTypes error 3", "call nvmlDeviceRegisterEvents error 999"} {
 		p := start(t, 580, fake.New(t, "gb200", "gpu 0", statement))
 		p.read()
 		p.sampleOf(first)
-		p.until(statement, func(*topology.Node) bool { return p.sample()[first].Xids == nil })
+		p.until(statement, func(*topology.Node) bool { _, watched := p.xids()[first]; return !watched })
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
@@ -193,7 +194,7 @@ func advice(r *Run) []string {
 	if len(waiting) > 0 {
 		lines = append(lines, fmt.Sprintf("The last sample of %s is missing: quoin agent has not taken it since the job ended.", few(waiting)))
 	}
-	if lines = slices.Concat(r.warnings(), r.xids(), lines); len(lines) > 0 {
+	if lines = slices.Concat(r.warnings(), r.before(), r.xids(), lines); len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")
 	}
 	return lines
@@ -211,6 +212,24 @@ func (r *Run) warnings() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// before says how much memory was in use before the run, by programs that are not the run's.
+func (r *Run) before() []string {
+	var memory uint64
+	var gpus []string
+	for i := range r.nodes {
+		for _, d := range r.nodes[i].devices() {
+			if d.BeforeMemory >= topology.MuchMemory {
+				memory += d.BeforeMemory
+				gpus = append(gpus, "GPU "+cmp.Or(d.ExporterID, d.UUID)+" of "+cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+			}
+		}
+	}
+	if len(gpus) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d GiB were in use before this job on %s, by programs that are not the job's.", memory>>30, few(gpus))}
 }
 
 // xids are a line for each Xid that came while the run held the GPU. Xids that ask for nothing

@@ -53,3 +53,29 @@ func TestXidLines(t *testing.T) {
 		})
 	}
 }
+
+// TestBeforeLine says how much memory was in use before the job.
+func TestBeforeLine(t *testing.T) {
+	with := func(id string, before uint64) rundir.DeviceUse {
+		d := used(id, 0.5)
+		d.BeforeMemory = before
+		return d
+	}
+	for _, tt := range []struct {
+		name    string
+		devices []rundir.DeviceUse
+		want    []string
+	}{
+		{"none", []rundir.DeviceUse{used("0", 1)}, nil},
+		{"a little", []rundir.DeviceUse{with("0", 300<<20)}, nil},
+		{"one GPU", []rundir.DeviceUse{with("0", 0), with("3", 70<<30)}, []string{"70 GiB were in use before this job on GPU 3 of n07, by programs that are not the job's."}},
+		{"two GPUs", []rundir.DeviceUse{with("0", 70<<30), with("3", 10<<30)}, []string{"80 GiB were in use before this job on GPU 0 of n07, GPU 3 of n07, by programs that are not the job's."}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			runs := groupRuns([]nodeRun{on("7", "n07", 3600, tt.devices...)})
+			if diff := cmp.Diff(tt.want, runs[0].before()); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
