@@ -76,8 +76,8 @@ func TestValues(t *testing.T) {
 		{"a bad name of a publication", []string{"--set", "config.publications.HGX.annotate=false"}, "HGX"},
 		{"a bad name of a Secret", []string{"--set", "metrics.tlsSecret=Certs"}, "/metrics/tlsSecret"},
 		{"an unknown word for the gate", []string{"--set", "config.agent.hookGate=held"}, "/config/agent/hookGate"},
-		{"a gate without scontrol", []string{"--set", "config.agent.hookGate=hold"}, "want hookJobInfo too"},
-		{"a gate with scontrol", []string{"--set", "config.agent.hookGate=hold,config.agent.hookJobInfo=/usr/bin/scontrol"}, ""},
+		{"a gate without scontrol", []string{"--set", "config.agent.hookGate=hold"}, "want hookScontrol too"},
+		{"a gate with scontrol", []string{"--set", "config.agent.hookGate=hold,config.agent.hookScontrol=/usr/bin/scontrol"}, ""},
 		{"a share above 1", []string{"--set", "config.publicationDefaults.maxChange=20"}, "/config/publicationDefaults/maxChange"},
 		{"a share above 1 of one", []string{"--set", "config.publications.a.maxChange=20"}, "/config/publications/a/maxChange"},
 		{"a share", []string{"--set-json", "config.publicationDefaults.maxChange=0.5"}, ""},
@@ -216,7 +216,7 @@ func TestNotes(t *testing.T) {
 // TestOtherNames gives the objects other names: what one object says of another one still holds. The names that programs,
 // Slurm or Prometheus look for stay.
 func TestOtherNames(t *testing.T) {
-	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-hook-task", "quoin-imex", "quoin-map-reader", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
+	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-imex", "quoin-map-reader", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
 	for set, prefix := range map[string]string{"fullnameOverride=gpu-map": "gpu-map", "nameOverride=map": "quoin-map", "nameOverride=map,fullnameOverride=gpu": "gpu"} {
 		t.Run(set, func(t *testing.T) {
 			all := objects(t, rendered(t, []string{"chart/presets/slinky.yaml"}, "--api-versions", driverAPI, "--set", kuberig.Image+",metrics.tlsSecret=certs,metrics.authorize=true,prometheusRule.enabled=true,dashboards.enabled=true,"+set))

@@ -61,13 +61,18 @@ func infoLabels(p hour.Place) map[string]string {
 // labels are those of quoin:gpu_job:info.
 func (h hold) labels() map[string]string {
 	set := infoLabels(h.Place)
-	maps.Copy(set, jobLabels(h.Job))
+	maps.Copy(set, ownerLabels(h.Job))
 	return set
 }
 
 // jobLabels are those of quoin:job:info.
 func jobLabels(j *hour.Job) map[string]string {
-	return map[string]string{"job_id": j.ID, "array_job_id": j.Array, "job_name": j.Name, "user": j.User, "partition": j.Partition, "account": j.Account, "qos": j.QOS, "cluster": hour.Cluster}
+	return with(ownerLabels(j), "array_job_id", j.Array, "job_name", j.Name)
+}
+
+// ownerLabels are those that the agents know.
+func ownerLabels(j *hour.Job) map[string]string {
+	return map[string]string{"job_id": j.ID, "user": j.User, "partition": j.Partition, "account": j.Account, "qos": j.QOS, "cluster": hour.Cluster}
 }
 
 // perHold expects one row per job and device.

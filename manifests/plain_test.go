@@ -116,7 +116,7 @@ func TestPlain(t *testing.T) {
 			kept++
 		}
 	}
-	if kept < 8 {
+	if kept < 7 {
 		t.Errorf("%d objects stay", kept)
 	}
 	err := filepath.WalkDir("plain", func(name string, d fs.DirEntry, err error) error {

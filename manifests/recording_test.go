@@ -27,6 +27,13 @@ func TestRealRecording(t *testing.T) {
 		return []sample{{`quoin:gpu:info{UUID="GPU-1", gpu="0", modelName="M", node="` + name + `", block="` + block + `"}`, 1}}
 	}
 	ofNode := func(labels string) string { return `quoin_node_info{job="quoin-publisher", ` + labels + `}` }
+	named := func(instance, more string) string {
+		return `quoin_job_info{publication="p", cluster="c", job_id="7", job="quoin-publisher", instance="` + instance + `"` + more + `}`
+	}
+	job7 := func(more string) []sample {
+		return []sample{{`quoin:job:info{cluster="c", job_id="7"` + more + `}`, 1}}
+	}
+	ofNode1 := info("i", `, node="n"`)
 	one7 := []sample{{`quoin:job_devices:count{cluster="c", job_id="7"}`, 1}}
 	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }
 	var tests []unitTest
@@ -73,6 +80,15 @@ func TestRealRecording(t *testing.T) {
 			`DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="b"}`: "1x9"}, `sum by (UUID) (quoin:gpu_exporter_jobs:count)`, row(1)},
 		{"one job id in two Slurm clusters", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", strings.Replace(jobInfo("i"), `cluster="c"`, `cluster="d"`, 1): "1x9"},
 			`quoin:gpu_job_share:ratio{cluster="d"} * 0 + on (cluster, job_id) group_left () quoin:job_devices:count`, []sample{{`{UUID="GPU-1", cluster="d", gpu="0", job_id="7", modelName="M", node="n"}`, 1}}},
+		{"what Slurm calls a job", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", named("a", `, array_job_id="5", job_name="train", qos="high"`): "1x9"},
+			`quoin:job:info`, job7(`, array_job_id="5", job_name="train", qos="high"`)},
+		{"a job that no publisher names", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", strings.Replace(named("a", `, job_name="other"`), `cluster="c"`, `cluster="d"`, 1): "1x9"}, `quoin:job:info`, job7("")},
+		{"a publisher that has stopped at minute 2", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", named("a", `, job_name="train"`): "1x2 stale"}, `quoin:job:info`, job7(`, job_name="train"`)},
+		{"a job that has a new name since minute 4", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", named("a", `, job_name="old"`): "1x3 stale", named("a", `, job_name="new"`): "_x4 1x5"}, `quoin:job:info`, job7(`, job_name="new"`)},
+		{"two publishers while the lead changes", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", named("a", `, job_name="train"`): "1x9", named("b", `, job_name="train"`): "1x9"}, `quoin:job:info`, job7(`, job_name="train"`)},
+		{"a name and no device", map[string]string{ofNode1: "1x9", named("a", `, job_name="train"`): "1x9"}, `quoin:job:info`, nil},
+		{"a device's series before and after its job has a name", map[string]string{ofNode1: "1x9", jobInfo("i"): "1x9", named("a", `, job_name="train"`): "_x2 1x7"},
+			`count(last_over_time(quoin:gpu_job:info[6m]))`, []sample{{`{}`, 1}}},
 		{"a limit that the driver enforces", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_ENFORCED_POWER_LIMIT{UUID="GPU-1"}`: "500x9"}, `max by (UUID) (quoin:gpu_power_limit:watts)`, row(500)},
 	} {
 		// promtool says the expression of what fails, and not the name.

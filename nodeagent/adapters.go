@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -23,76 +24,35 @@ type adapterAnswer struct {
 // adaptersPatience is the time after which a reading counts as stuck.
 const adaptersPatience = 30 * time.Second
 
-// keepAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
+// readAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
 // firmware for a minute, or for ever. Nothing waits for a reading, and there is no second one
 // beside it.
-func (a *Agent) keepAdapters(ctx context.Context) {
-	if a.config.Adapters == nil {
-		return
-	}
-	said := ""
-	say := func(text string) {
-		if text != said && text != "" {
-			a.log.Warn("some network adapters are not known", "err", text)
-		}
-		said = text
-	}
-	for {
-		answer := make(chan adapterAnswer, 1)
-		go func() {
-			reading, err := a.config.Adapters.Read()
-			answer <- adapterAnswer{reading, err}
-		}()
-		slow := time.NewTimer(adaptersPatience)
-		for answered := false; !answered; {
-			select {
-			case <-ctx.Done():
-				slow.Stop()
-				return
-			case <-slow.C:
-				say(a.missAdapters("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg"))
-			case got := <-answer:
-				answered = true
-				slow.Stop()
-				say(a.takeAdapters(got))
-			}
-		}
+func (a *Agent) readAdapters(ctx context.Context) {
+	for a.config.Adapters != nil && ctx.Err() == nil {
+		stuck := time.AfterFunc(adaptersPatience, func() { send(ctx, a.adapters, adapterAnswer{err: errAdaptersStuck}) })
+		reading, err := a.config.Adapters.Read()
+		stuck.Stop()
+		send(ctx, a.adapters, adapterAnswer{reading, err})
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(a.config.AdaptersEvery):
 		}
 	}
 }
 
-// takeAdapters takes a reading into the report. It returns what is wrong with
-// the reading, or "".
-func (a *Agent) takeAdapters(got adapterAnswer) string {
+// errAdaptersStuck is the answer of a reading that does not end.
+var errAdaptersStuck = errors.New("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg")
+
+// onAdapters takes a reading of the adapters, and logs what is wrong with it.
+func (a *Agent) onAdapters(got adapterAnswer) {
+	problem := got.err
 	if got.err != nil {
-		return a.missAdapters(got.err.Error())
+		a.facts.adapters.miss(got.err.Error())
+	} else {
+		a.facts.adapters.take(got.reading)
+		problem = got.reading.LLDP
 	}
-	a.learnAdapters(got.reading)
-	if got.reading.LLDP != nil {
-		return got.reading.LLDP.Error()
-	}
-	return ""
-}
-
-// missAdapters notes why nothing is known of the adapters now, and returns it.
-func (a *Agent) missAdapters(why string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.facts.adapters.miss(why)
-	a.compose()
-	return why
-}
-
-// learnAdapters takes a reading of the adapters.
-func (r *reporter) learnAdapters(reading *adapters.Reading) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.facts.adapters.take(reading)
-	r.compose()
+	a.log.Note("network adapters", problem)
 }
 
 // adapterFacts are what is known of the network adapters in this boot.

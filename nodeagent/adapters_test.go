@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -26,14 +25,16 @@ type machineOf struct {
 	tree  sysfs.Tree
 	agent *Agent
 	store *memory
-	said  string
+	log   strings.Builder
+	said  string // by the last reading
 }
 
 // adapterMachine returns a machine. Its agent starts with what store has.
 func adapterMachine(t *testing.T, tree sysfs.Tree, lldp string, store *memory) *machineOf {
 	t.Helper()
 	m := &machineOf{t: t, tree: tree, store: store}
-	m.agent = New(Config{Node: "n1", Adapters: adapters.New(string(tree), lldp)}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	m.agent = New(Config{Node: "n1", Adapters: adapters.New(string(tree), lldp)}, store, nil, NewMetrics(prometheus.NewRegistry()),
+		slog.New(slog.NewTextHandler(&m.log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	return m
 }
 
@@ -47,8 +48,11 @@ func (m *machineOf) report(boot string) {
 func (m *machineOf) read() {
 	m.t.Helper()
 	reading, err := m.agent.config.Adapters.Read()
-	m.said = m.agent.takeAdapters(adapterAnswer{reading, err})
-	if err := m.agent.syncStore(m.t.Context()); err != nil {
+	m.log.Reset()
+	m.agent.onAdapters(adapterAnswer{reading, err})
+	m.agent.publish()
+	m.said = m.log.String()
+	if err := m.agent.syncNow(m.t.Context()); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -210,7 +214,7 @@ func TestAdaptersOverRestarts(t *testing.T) {
 	// The same boot, and the first report comes before the adapters are read.
 	m = adapterMachine(t, tree, lldp, store)
 	m.report("b")
-	if err := m.agent.syncStore(t.Context()); err != nil || store.puts != 1 {
+	if err := m.agent.syncNow(t.Context()); err != nil || store.puts != 1 {
 		t.Errorf("%d writes before the adapters are read (%v)", store.puts, err)
 	}
 
@@ -317,14 +321,13 @@ func TestStuckAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &stuckReader{stuck: make(chan struct{})}
 		var log strings.Builder
-		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(&log, nil)))
-		a.hear(event(t, goodLine))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { a.keepAdapters(ctx); close(done) }()
+		says := make(fed)
+		a := New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(&log, nil)))
+		defer start(t, a)()
+		says <- event(t, goodLine)
 		adaptersOf := func() int {
-			_, n := a.report()
-			return len(n.Adapters)
+			synctest.Wait()
+			return len(a.reported.Adapters)
 		}
 		synctest.Wait()
 		if adaptersOf() != 1 {
@@ -343,8 +346,6 @@ func TestStuckAdapter(t *testing.T) {
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "one may be dead") {
 			t.Errorf("%d warnings in\n%s", n, log.String())
 		}
-		cancel()
-		<-done
 	})
 }
 
@@ -353,17 +354,15 @@ func TestStuckAdapterAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &stuckReader{stuck: make(chan struct{})}
 		r.readings.Add(1) // the first one is stuck
-		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
-		a.hear(event(t, goodLine))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { a.keepAdapters(ctx); close(done) }()
+		says := make(fed)
+		a := New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+		stop := start(t, a)
+		says <- event(t, goodLine)
 		time.Sleep(time.Hour)
-		if _, n := a.report(); len(n.Problems) != 2 || n.Problems[1].Reason != topology.ReasonFactUnreadable {
+		stop()
+		if n := a.reported; len(n.Problems) != 2 || n.Problems[1].Reason != topology.ReasonFactUnreadable {
 			t.Errorf("problems %v", n.Problems)
 		}
-		cancel()
-		<-done
 		close(r.stuck)
 	})
 }
@@ -372,7 +371,7 @@ func TestStuckAdapterAtTheEnd(t *testing.T) {
 func TestNoAdapterReader(t *testing.T) {
 	a := New(Config{Node: "n1"}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
 	a.hear(event(t, strings.Replace(goodLine, `"node":"n1"`, `"node":"n1","adapters":[{"name":"mlx5_0"}]`, 1)))
-	if _, n := a.report(); len(n.Adapters) != 1 {
+	if n := a.reported; len(n.Adapters) != 1 {
 		t.Errorf("%+v", n.Adapters)
 	}
 }

@@ -7,11 +7,14 @@ package nodeagent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -58,28 +61,52 @@ type Config struct {
 	// Subscribers get each new report; if they are slow, the newest. Each channel
 	// has room for one.
 	Subscribers []chan *topology.Node
-	// Verify is the mean time after which the stored report and the files are read
-	// again, because somebody may have changed them; default 10 minutes.
-	Verify time.Duration
 }
 
-// Agent is the daemon of one node.
+// Agent is the daemon of one node. The facts belong to one loop. All others send it what they learn, and get
+// each new report from it.
 type Agent struct {
-	config Config
-	store  Store
-	files  Files
-	*reporter
-	storeMu sync.Mutex // held while the store is used; the reporter's comes after it
+	config  Config
+	store   Store
+	files   Files
+	metrics *Metrics
+	log     *again.Log  // only the loop notes problems
+	ready   atomic.Bool // there is a report, or a reason for having none
+
+	// The loop gets answers about DCGM's ids, readings of the adapters, and what the store holds.
+	ids      chan idAnswer
+	adapters chan adapterAnswer
+	stored   chan []byte
+	// The loop gives the GPUs of which ids are wanted, and new reports. Each channel has room for one.
+	questions        chan []string
+	toStore, toFiles chan *topology.Node
+	// known is closed when the facts have what an earlier agent stored.
+	known chan struct{}
+
+	state // Only the loop uses this.
+}
+
+// state is what the loop knows.
+type state struct {
+	facts      facts
+	line       []byte         // the report that is made of the facts
+	reported   *topology.Node // the same
+	lastEnd    string         // why the last probe ended
+	recalled   bool           // the facts have what an earlier agent stored
+	idFailures int            // questions in a row that left an id unknown
 }
 
 // New returns an agent. Nothing starts before Run. files may be nil.
 func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger) *Agent {
-	c.Verify = cmp.Or(c.Verify, 10*time.Minute)
 	c.Stale = cmp.Or(c.Stale, 3*time.Minute)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
 	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, probe.Every)
-	return &Agent{config: c, store: store, files: files, reporter: &reporter{
-		node: c.Node, asks: len(c.IDs) > 0, subscribers: c.Subscribers, metrics: metrics, log: log, wake: newWakes()}}
+	return &Agent{
+		config: c, store: store, files: files, metrics: metrics, log: again.NewLog(log),
+		ids: make(chan idAnswer), adapters: make(chan adapterAnswer), stored: make(chan []byte),
+		questions: make(chan []string, 1), toStore: make(chan *topology.Node, 1), toFiles: make(chan *topology.Node, 1),
+		known: make(chan struct{}),
+	}
 }
 
 // Run works until ctx ends. Then no child is left, except one that the kernel
@@ -88,24 +115,50 @@ func (a *Agent) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	events := make(chan probe.Event)
 	wg.Go(func() { a.config.Probe.Run(ctx, events) })
-	wg.Go(func() { a.follow(ctx, events) })
-	wg.Go(func() { a.keepFiles(ctx) })
-	wg.Go(func() { a.keepStore(ctx) })
-	wg.Go(func() { a.keepIDs(ctx) })
-	wg.Go(func() { a.keepAdapters(ctx) })
-	wg.Go(func() { a.keepFresh(ctx) })
+	wg.Go(func() { a.answerIDs(ctx) })
+	go a.readAdapters(ctx) // which may never end
+	wg.Go(func() {
+		a.keep(ctx, sink{a.toStore, a.writeStore, a.metrics.storeErrors, "report not stored, trying again"})
+	})
+	wg.Go(func() {
+		a.keep(ctx, sink{a.toFiles, a.writeFiles, a.metrics.fileErrors, "node files not written, the old ones stay, trying again"})
+	})
+	a.loop(ctx, events)
 	wg.Wait()
 	return nil
 }
 
-// follow takes the events of the probe until ctx ends.
-func (a *Agent) follow(ctx context.Context, events <-chan probe.Event) {
+// loop takes all that is learned into the facts, and publishes their report, until ctx ends.
+func (a *Agent) loop(ctx context.Context, events <-chan probe.Event) {
+	stale := time.After(a.config.Stale)
+	var ask <-chan time.Time // when to ask for DCGM's ids again
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			a.hear(e)
+			if a.onEvent(e) {
+				stale = time.After(a.config.Stale)
+			}
+		case got := <-a.ids:
+			ask = time.After(a.onIDs(got))
+		case <-ask:
+			replace(a.questions, a.facts.uuids())
+		case got := <-a.adapters:
+			a.onAdapters(got)
+		case held := <-a.stored:
+			a.onStored(held)
+		case <-stale:
+			a.onStale()
 		}
+		a.publish()
 	}
+}
+
+// Ready returns nil once there is a report, or a named reason for having none.
+func (a *Agent) Ready() error {
+	if !a.ready.Load() {
+		return errors.New("the probe has not reported yet")
+	}
+	return nil
 }

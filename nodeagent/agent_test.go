@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/series"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestMain is also the probe of the tests.
@@ -62,11 +63,6 @@ func (m *memory) now() (report string, puts int) {
 
 func discard() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// contextOf returns a context that ends with the test at the latest.
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
-	return context.WithCancel(t.Context())
-}
-
 // newAgent returns an agent with a fake probe, whose supervisor change may change.
 func newAgent(t testing.TB, store Store, change ...func(*probe.Supervisor)) *Agent {
 	t.Helper()
@@ -81,16 +77,66 @@ func newAgent(t testing.TB, store Store, change ...func(*probe.Supervisor)) *Age
 	return New(Config{Node: "n1", Probe: child}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
 }
 
+// fed is a probe that says what a test has it say.
+type fed chan probe.Event
+
+// Run implements Probe.
+func (f fed) Run(ctx context.Context, events chan<- probe.Event) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-f:
+			send(ctx, events, e)
+		}
+	}
+}
+
+// start runs an agent until stop is called.
+func start(t testing.TB, a *Agent) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { _ = a.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+// hear does by hand what the loop does with an event.
+func (a *Agent) hear(e probe.Event) {
+	a.onEvent(e)
+	a.publish()
+}
+
+// syncNow does by hand what the loop and the goroutine of the store do, until the store holds the report.
+func (a *Agent) syncNow(ctx context.Context) error {
+	for first := !a.recalled; ; first = false {
+		var n *topology.Node
+		select {
+		case n = <-a.toStore:
+		default:
+			if !first {
+				return nil
+			}
+		}
+		held, err := a.syncStore(ctx, n)
+		if err != nil {
+			if n != nil && len(a.toStore) == 0 {
+				a.toStore <- n // it is tried again
+			}
+			return err
+		}
+		a.onStored(held)
+		a.publish()
+	}
+}
+
 // TestWritesOnChangeOnly feeds reports by hand in fake time.
 func TestWritesOnChangeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{}
-		a := New(Config{Node: "n1"}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { a.keepStore(ctx); close(done) }()
+		says := make(fed)
+		defer start(t, New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour}, store, nil, NewMetrics(prometheus.NewRegistry()), discard()))()
 		take := func(line string) {
-			a.hear(event(t, line))
+			says <- event(t, line)
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -124,8 +170,6 @@ func TestWritesOnChangeOnly(t *testing.T) {
 			t.Error("a foreign change was not repaired")
 		}
 		store.mu.Unlock()
-		cancel()
-		<-done
 	})
 }
 
@@ -139,11 +183,8 @@ func TestMetrics(t *testing.T) {
 	})
 	a.metrics = NewMetrics(reg)
 	a.config.Stale = time.Hour
-	ctx, cancel := contextOf(t)
-	defer cancel()
 	t.Setenv(fakeprobe.Variable, "report hang")
-	done := make(chan struct{})
-	go func() { _ = a.Run(ctx); close(done) }()
+	defer start(t, a)()
 	want := map[string]float64{
 		"quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1, "quoin_agent_report_writes_total": 1,
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
@@ -155,8 +196,6 @@ func TestMetrics(t *testing.T) {
 		return cmp.Diff(want, got)
 	}
 	await.Until(t, "the series (-want +got)", func() bool { return diff() == "" }, diff)
-	cancel()
-	<-done
 }
 
 // event is what a probe says with one line that is no repetition.

@@ -27,33 +27,33 @@ type confirmation struct {
 // read takes a reading.
 func (c *confirmation) read(n *topology.Node) {
 	if n.BootID == "" {
-		c.breakRun()
+		c.reset()
 		return
 	}
 	if n.BootID != c.boot {
 		*c = confirmation{boot: n.BootID, earlier: cmp.Or(c.domain.Clique, c.earlier)}
 	}
 	if slices.ContainsFunc(n.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonUnsettled }) {
-		c.breakRun() // it shows the facts of an earlier reading
+		c.reset() // it shows the facts of an earlier reading
 		return
 	}
 	last := c.last
 	c.last = n.Joined()
 	if c.last == last {
-		c.again()
+		c.repeat()
 	}
 }
 
-// again takes a reading that is equal to the last one.
-func (c *confirmation) again() {
+// repeat takes a reading that is equal to the last one.
+func (c *confirmation) repeat() {
 	if first := c.domain.Clique.IsZero(); !c.last.Clique.IsZero() || first && !c.last.IsZero() {
 		c.changed = c.changed || !first && c.last != c.domain
 		c.domain = c.last
 	}
 }
 
-// breakRun takes a reading that failed or was lost.
-func (c *confirmation) breakRun() { c.last = topology.NVLinkDomain{} }
+// reset takes a reading that failed or was lost.
+func (c *confirmation) reset() { c.last = topology.NVLinkDomain{} }
 
 // recall takes what an earlier agent confirmed in the same boot, and in earlier ones.
 func (c *confirmation) recall(stored *topology.Node) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,6 +53,8 @@ type confirmer struct {
 	t     testing.TB
 	store *memory
 	agent *Agent
+	stop  func()
+	says  fed
 	probe *probe.Decoder
 }
 
@@ -60,17 +63,19 @@ func newConfirmer(t testing.TB, stored string) *confirmer {
 	if stored != "" {
 		c.store.report = []byte(stored)
 	}
-	c.restart()
+	c.start()
+	t.Cleanup(func() { c.stop() })
 	return c
 }
 
-func (c *confirmer) restart() {
-	c.agent = New(Config{Node: "n1"}, c.store, nil, NewMetrics(prometheus.NewRegistry()), discard())
-	c.probe = &probe.Decoder{Node: "n1"}
+func (c *confirmer) start() {
+	c.says, c.probe = make(fed), &probe.Decoder{Node: "n1"}
+	c.agent = New(Config{Node: "n1", Probe: c.says}, c.store, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	c.stop = start(c.t, c.agent)
 }
 
 // step is one thing that happens: "BOOT CLIQUES" is a line, "" an empty one,
-// "garbage" a line of no use, "probe" its end, "agent" that of the agent. Then
+// "garbage" a line of no use, "probe" its end, "agent" that of the agent. It waits until
 // what there is to store is stored.
 func (c *confirmer) step(what string) {
 	c.t.Helper()
@@ -79,15 +84,14 @@ func (c *confirmer) step(what string) {
 		c.hear(domainLine(c.t, boot, cliques))
 	case what == "probe":
 		c.probe = &probe.Decoder{Node: "n1"}
-		c.agent.hear(probe.Event{Kind: probe.Silent})
+		c.says <- probe.Event{Kind: probe.Silent}
 	case what == "agent":
-		c.restart()
+		c.stop()
+		c.start()
 	default:
 		c.hear(what)
 	}
-	if err := c.agent.syncStore(c.t.Context()); err != nil {
-		c.t.Fatal(err)
-	}
+	synctest.Wait()
 }
 
 func (c *confirmer) hear(line string) {
@@ -95,7 +99,7 @@ func (c *confirmer) hear(line string) {
 	if err != nil {
 		e = probe.Event{Kind: probe.Refused, Err: err}
 	}
-	c.agent.hear(e)
+	c.says <- e
 }
 
 // stored returns the clique that the stored report has confirmed: '0' if the report confirmed
@@ -193,21 +197,23 @@ func TestDomain(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newConfirmer(t, tt.stored)
-			for s := range strings.SplitSeq(tt.steps, ", ") {
-				c.step(s)
-			}
-			clique, changed, lost := c.stored()
-			var says []string
-			if changed {
-				says = append(says, "changed")
-			}
-			if lost {
-				says = append(says, "lost")
-			}
-			if _, writes := c.store.now(); clique != tt.want || strings.Join(says, " ") != tt.says || writes != tt.writes {
-				t.Errorf("confirmed %q, %v, %d writes; want %q, %q, %d:\n%s", clique, says, writes, tt.want, tt.says, tt.writes, c.store.report)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := newConfirmer(t, tt.stored)
+				for s := range strings.SplitSeq(tt.steps, ", ") {
+					c.step(s)
+				}
+				clique, changed, lost := c.stored()
+				var says []string
+				if changed {
+					says = append(says, "changed")
+				}
+				if lost {
+					says = append(says, "lost")
+				}
+				if _, writes := c.store.now(); clique != tt.want || strings.Join(says, " ") != tt.says || writes != tt.writes {
+					t.Errorf("confirmed %q, %v, %d writes; want %q, %q, %d:\n%s", clique, says, writes, tt.want, tt.says, tt.writes, c.store.report)
+				}
+			})
 		})
 	}
 }
@@ -229,6 +235,10 @@ func domainReport(t testing.TB, boot string, clique rune) string {
 
 // TestDomainLostSays has the clique in the problem, and what to do.
 func TestDomainLostSays(t *testing.T) {
+	synctest.Test(t, testDomainLostSays)
+}
+
+func testDomainLostSays(t *testing.T) {
 	c := newConfirmer(t, "")
 	for _, s := range []string{"b AA", "", "b xx"} {
 		c.step(s)
@@ -245,58 +255,62 @@ func TestDomainLostSays(t *testing.T) {
 // boot in a row, heard by one agent from one probe; a clique does not give way to none.
 // After a boot with a clique none is not believed.
 func TestDomainAtRandom(t *testing.T) {
-	words := []string{"", "", "", "b A", "b A", "b B", "b 0", "b -", "garbage", "probe", "agent", "reboot"}
 	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 5))
-		c := newConfirmer(t, "")
-		boot, repeats, had := 'b', "", false
-		var last string // the last reading, where it counts
-		var want, read rune
-		var wantChanged bool
-		var happened []string
-		for range 40 {
-			what := words[rng.IntN(len(words))]
-			if what == "reboot" { // with the agent
-				boot, what = boot+1, "agent"
-				had = had || want != 0 && want != '0'
-				last, repeats, want, wantChanged = "", "", 0, false
+		synctest.Test(t, func(t *testing.T) { testDomainAtRandom(t, seed) })
+	}
+}
+
+func testDomainAtRandom(t *testing.T, seed uint64) {
+	words := []string{"", "", "", "b A", "b A", "b B", "b 0", "b -", "garbage", "probe", "agent", "reboot"}
+	rng := rand.New(rand.NewPCG(seed, 5))
+	c := newConfirmer(t, "")
+	boot, repeats, had := 'b', "", false
+	var last string // the last reading, where it counts
+	var want, read rune
+	var wantChanged bool
+	var happened []string
+	for range 40 {
+		what := words[rng.IntN(len(words))]
+		if what == "reboot" { // with the agent
+			boot, what = boot+1, "agent"
+			had = had || want != 0 && want != '0'
+			last, repeats, want, wantChanged = "", "", 0, false
+		}
+		what = strings.Replace(what, "b ", string(boot)+" ", 1)
+		happened = append(happened, what)
+		switch reading := what; {
+		case what == "garbage", what == "probe", what == "agent":
+			last, repeats = "", ""
+		case what == "" && repeats == "":
+		default:
+			if what == "" {
+				reading = repeats
 			}
-			what = strings.Replace(what, "b ", string(boot)+" ", 1)
-			happened = append(happened, what)
-			switch reading := what; {
-			case what == "garbage", what == "probe", what == "agent":
-				last, repeats = "", ""
-			case what == "" && repeats == "":
-			default:
-				if what == "" {
-					reading = repeats
-				}
-				repeats = reading
-				good := !strings.HasSuffix(reading, "-")
-				if is := rune(reading[len(reading)-1]); good && reading == last && (is != '0' || want == 0) {
-					wantChanged = wantChanged || want != 0 && want != '0' && is != want
-					want = is
-				}
-				if last = ""; good {
-					last = reading
-				}
-				read = rune(reading[len(reading)-1])
+			repeats = reading
+			good := !strings.HasSuffix(reading, "-")
+			if is := rune(reading[len(reading)-1]); good && reading == last && (is != '0' || want == 0) {
+				wantChanged = wantChanged || want != 0 && want != '0' && is != want
+				want = is
 			}
-			c.step(what)
-			if c.store.report == nil {
-				continue
+			if last = ""; good {
+				last = reading
 			}
-			got, changed, lost := c.stored()
-			if silent := c.agent.reported == nil; silent {
-				continue // what is stored is another agent's
-			}
-			want := want
-			if want == '0' && had {
-				want = 0
-			}
-			if got != want || changed != wantChanged || lost != (want != 0 && want != '0' && read == '0') {
-				t.Fatalf("seed %d: confirmed %q, want %q, changed %t, lost %t, after %q", seed, got, want, changed, lost, happened)
-			}
+			read = rune(reading[len(reading)-1])
+		}
+		c.step(what)
+		if c.store.report == nil {
+			continue
+		}
+		got, changed, lost := c.stored()
+		if silent := c.agent.reported == nil; silent {
+			continue // what is stored is another agent's
+		}
+		want := want
+		if want == '0' && had {
+			want = 0
+		}
+		if got != want || changed != wantChanged || lost != (want != 0 && want != '0' && read == '0') {
+			t.Fatalf("seed %d: confirmed %q, want %q, changed %t, lost %t, after %q", seed, got, want, changed, lost, happened)
 		}
 	}
 }

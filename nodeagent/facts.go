@@ -50,16 +50,20 @@ type facts struct {
 
 // takeProbe takes a probe's report as the last good one.
 func (f *facts) takeProbe(n *topology.Node) {
-	f.probe, f.stale = n, ""
+	f.probe = n
 	f.takeXids(n)
 	if f.gpus == nil {
 		f.gpus = seenGPUs{}
 	}
 	f.gpus.take(n)
 	f.domain.read(n)
-	if f.stored != nil {
-		f.recall(f.stored)
-	}
+	f.recall()
+}
+
+// takeStored takes the report that an earlier agent stored.
+func (f *facts) takeStored(n *topology.Node) {
+	f.stored = n
+	f.recall()
 }
 
 // takeXids adds the Xids of a report to the Xids of its boot. If the boot cannot be
@@ -72,11 +76,11 @@ func (f *facts) takeXids(n *topology.Node) {
 	f.xids.Take(n)
 }
 
-// recall takes from a stored report what an earlier agent knew: the confirmed NVLink domain, the GPUs, and of
+// recall takes from the stored report what an earlier agent knew: the confirmed NVLink domain, the GPUs, and of
 // the same boot Xids, and DCGM's ids until they are read again.
-func (f *facts) recall(stored *topology.Node) {
-	f.stored = stored
-	if f.probe == nil {
+func (f *facts) recall() {
+	stored := f.stored
+	if f.probe == nil || stored == nil {
 		return
 	}
 	f.domain.recall(stored)
@@ -114,29 +118,35 @@ func (f *facts) takeID(uuid string, id int) {
 	f.ids[uuid] = id
 }
 
-// takeIDs takes a whole answer. A GPU that the answer lacks keeps its id, because a
+// takeIDs takes a whole answer, or that there was none. A GPU that the answer lacks keeps its id, because a
 // lost GPU has none in DCGM, unless another GPU has that id now.
-func (f *facts) takeIDs(answer map[string]int) {
-	before := f.ids
-	f.ids = make(map[string]int, len(answer))
-	maps.Copy(f.ids, answer)
-	for uuid, id := range before {
-		if _, now := answer[uuid]; !now {
-			f.takeID(uuid, id)
+func (f *facts) takeIDs(got idAnswer) {
+	if got.ids != nil {
+		before := f.ids
+		f.ids = maps.Clone(got.ids)
+		for uuid, id := range before {
+			if _, now := got.ids[uuid]; !now {
+				f.takeID(uuid, id)
+			}
 		}
 	}
+	f.idsAsked, f.idsProblem = true, got.otherwise
+	f.recall()
 }
 
-// withoutID returns the UUIDs of the GPUs that have no DCGM id.
-func (f *facts) withoutID() []string {
-	n := f.report()
-	if n == nil {
-		return nil
+// uuids returns the GPUs that a probe has reported.
+func (f *facts) uuids() (out []string) {
+	for i := range f.probe.GPUs {
+		out = append(out, f.probe.GPUs[i].UUID)
 	}
-	var out []string
-	for _, g := range n.GPUs {
-		if g.DCGMID == nil {
-			out = append(out, g.UUID)
+	return out
+}
+
+// withoutID returns the UUIDs of the GPUs of a report that have no DCGM id.
+func withoutID(n *topology.Node) (out []string) {
+	for i := range n.GPUs {
+		if n.GPUs[i].DCGMID == nil {
+			out = append(out, n.GPUs[i].UUID)
 		}
 	}
 	return out
@@ -167,16 +177,12 @@ func (f *facts) report() *topology.Node {
 		n.Problems = append(n.Problems, f.gpus.missing(&n)...)
 		f.adapters.report(&n)
 	}
-	var unknown []string
 	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if id, ok := f.ids[g.UUID]; ok {
-			g.DCGMID = &id
-		} else if g.DCGMID == nil {
-			unknown = append(unknown, g.UUID)
+		if id, ok := f.ids[n.GPUs[i].UUID]; ok {
+			n.GPUs[i].DCGMID = &id
 		}
 	}
-	if f.idsProblem != "" && len(unknown) > 0 {
+	if unknown := withoutID(&n); f.idsProblem != "" && len(unknown) > 0 {
 		n.Problems = append(n.Problems, topology.Finding{Reason: reasonDCGMIDUnknown,
 			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is used instead", strings.Join(unknown, ", "), f.idsProblem)})
 	}

@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +69,7 @@ func TestXidsAfterReset(t *testing.T) {
 		{"another boot", lost, []*topology.Node{{Name: "n1", BootID: "c"}}, 0, 0},
 	} {
 		var f facts
-		f.recall(tt.stored)
+		f.takeStored(tt.stored)
 		count := func(want int) {
 			t.Helper()
 			got := slices.DeleteFunc(slices.Clone(f.report().Problems), func(p topology.Finding) bool { return !fabric.NeedsRepair(p) })
@@ -82,7 +81,7 @@ func TestXidsAfterReset(t *testing.T) {
 			f.takeProbe(n)
 		}
 		count(tt.want)
-		f.recall(tt.stored)
+		f.takeStored(tt.stored)
 		count(tt.wantAfter)
 	}
 }
@@ -92,17 +91,15 @@ func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		store := &memory{}
-		a := New(Config{Node: "n1", Stale: 3 * time.Minute}, store, nil, NewMetrics(reg), discard())
-		ctx, cancel := contextOf(t)
-		done := make(chan struct{}, 2)
-		go func() { a.keepStore(ctx); done <- struct{}{} }()
-		go func() { a.keepFresh(ctx); done <- struct{}{} }()
+		says := make(fed)
+		a := New(Config{Node: "n1", Probe: says, Stale: 3 * time.Minute}, store, nil, NewMetrics(reg), discard())
+		defer start(t, a)()
 		hear := func(line string) {
 			t.Helper()
 			if line == "" {
-				a.hear(probe.Event{Kind: probe.Unchanged})
+				says <- probe.Event{Kind: probe.Unchanged}
 			} else {
-				a.hear(event(t, line))
+				says <- event(t, line)
 			}
 		}
 		check := func(when string, puts int, stale float64, problem string) {
@@ -125,13 +122,11 @@ func TestStale(t *testing.T) {
 		time.Sleep(2 * time.Minute) // in which a probe hung and another came
 		hear(goodLine)
 		check("a gap", 1, 0, "")
-		ended := func(reason string) {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.lastEnd = reason
-		}
+		ended := func(reason string) { says <- probe.Event{Kind: probe.Ended, Reason: reason} }
 		ended(probe.EndHang)
-		time.Sleep(3*time.Minute + time.Second)
+		time.Sleep(3*time.Minute - time.Second)
+		check("no probe for less than the limit", 1, 0, "")
+		time.Sleep(2 * time.Second)
 		const hangs = `{"reason":"FactsStale","message":"the facts are old: the probe hangs; see the agent's log"}`
 		check("no probe", 2, 1, hangs)
 		ended(probe.EndExit)
@@ -142,9 +137,10 @@ func TestStale(t *testing.T) {
 		if report, _ := store.now(); report != goodLine {
 			t.Errorf("stored %s", report)
 		}
-		cancel()
-		<-done
-		<-done
+		time.Sleep(4 * time.Minute)
+		check("no probe again", 4, 1, "the probe ends")
+		hear("")
+		check("the probe has only been slow", 5, 0, "")
 	})
 }
 
@@ -158,38 +154,34 @@ func TestStaleFromBefore(t *testing.T) {
 		{"a report", goodLine, strings.TrimSuffix(goodLine, "]}") +
 			`,{"reason":"FactsStale","message":"the facts are old: the probe hangs; see the agent's log"}]}`},
 	} {
-		store := &memory{report: []byte(tt.stored)}
-		if tt.stored == "" {
-			store.report = nil
-		}
-		a := newAgent(t, store)
-		a.files = noFiles{t}
-		if err := a.syncStore(t.Context()); err != nil || store.puts > 0 {
-			t.Errorf("%s: %v, %d writes before it is known to be stale", tt.name, err, store.puts)
-		}
-		a.markStale(a.config.Stale)
-		for range 2 {
-			if err := errors.Join(a.syncStore(t.Context()), a.syncFiles(t.Context())); err != nil {
-				t.Errorf("%s: %v", tt.name, err)
+		synctest.Test(t, func(t *testing.T) {
+			store, files, says := &memory{report: []byte(tt.stored)}, &brokenFiles{}, make(fed)
+			if tt.stored == "" {
+				store.report = nil
 			}
-		}
-		if string(store.report) != tt.want {
-			t.Errorf("%s: stored %s\nwant %s", tt.name, store.report, tt.want)
-		}
-		a.files = nil
-		a.hear(event(t, goodLine))
-		if err := a.syncStore(t.Context()); err != nil || string(store.report) != goodLine {
-			t.Errorf("%s: a probe has reported: %v, %s", tt.name, err, store.report)
-		}
+			defer start(t, New(Config{Node: "n1", Probe: says, Stale: 3 * time.Minute}, store, files, NewMetrics(prometheus.NewRegistry()), discard()))()
+			check := func(when string, after time.Duration, want string, puts int) {
+				t.Helper()
+				time.Sleep(after)
+				synctest.Wait()
+				if report, n := store.now(); report != want || n != puts {
+					t.Errorf("%s, %s: %d writes, want %d; stored %s\nwant %s", tt.name, when, n, puts, report, want)
+				}
+			}
+			puts := 0
+			if tt.want != tt.stored {
+				puts = 1
+			}
+			check("before it is known to be stale", 2*time.Minute, tt.stored, 0)
+			check("stale", 2*time.Minute, tt.want, puts)
+			check("stale for hours", 5*time.Hour, tt.want, puts)
+			if n := files.wrote.Load(); n > 0 {
+				t.Errorf("%s: %d files written", tt.name, n)
+			}
+			says <- event(t, goodLine)
+			check("a probe has reported", 0, goodLine, puts+1)
+		})
 	}
-}
-
-// noFiles must not be written.
-type noFiles struct{ t *testing.T }
-
-func (f noFiles) Write(n *topology.Node) error {
-	f.t.Errorf("files written of %+v", n)
-	return nil
 }
 
 // TestMetricsLint holds the series to what promtool asks of them.

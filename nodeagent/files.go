@@ -40,12 +40,12 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	}
 	inv.BootID = cmp.Or(f.BootID, inv.BootID)
 	inv.Faults = f.faults(n)
-	was, e := f.RunDir.ReadInventory()
+	old, e := f.RunDir.ReadInventory()
 	if e != nil {
-		was, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
+		old, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
 	}
-	if e == nil && was.Node == inv.Node && !was.Unordered {
-		inv.Entries = keepMissing(inv.Entries, was.Entries)
+	if e == nil && old.Node == inv.Node && !old.Unordered {
+		inv.Entries = keepMissing(inv.Entries, old.Entries)
 	} else {
 		known := false
 		inv.Entries, known = AddUnreadable(inv.Entries, n)

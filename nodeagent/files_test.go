@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -130,15 +131,17 @@ func TestFilesAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := &brokenFiles{}
 		files.broken.Store(true)
-		a := New(Config{Node: "n1"}, &memory{broken: errors.New("connection refused")}, files, NewMetrics(prometheus.NewRegistry()), discard())
-		done := make(chan struct{})
-		ctx, cancel := contextOf(t)
-		go func() { a.keepFiles(ctx); close(done) }()
-		a.hear(event(t, goodLine))
+		says := make(fed)
+		a := New(Config{Node: "n1", Probe: says}, &memory{broken: errors.New("connection refused")}, files, NewMetrics(prometheus.NewRegistry()), discard())
+		defer start(t, a)()
+		says <- event(t, goodLine)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if files.wrote.Load() != 0 {
 			t.Fatal("written though broken")
+		}
+		if n := testutil.ToFloat64(a.metrics.fileErrors); n != 6 {
+			t.Errorf("%v errors counted in a minute, want 6", n)
 		}
 		files.broken.Store(false)
 		time.Sleep(time.Minute)
@@ -146,8 +149,6 @@ func TestFilesAreTriedAgain(t *testing.T) {
 		if n := files.wrote.Load(); n != 1 {
 			t.Errorf("%d writes within a minute, want 1", n)
 		}
-		cancel()
-		<-done
 	})
 }
 

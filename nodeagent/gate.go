@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -37,7 +38,7 @@ type Gate struct {
 	runDir     rundir.Dir
 	members    NodeMembership
 	fabric     func(*topology.Node) topology.FabricVerdict
-	log        *slog.Logger
+	log        *again.Log
 	reports    <-chan *topology.Node
 	open       *prometheus.GaugeVec
 	peers      *prometheus.GaugeVec
@@ -46,8 +47,8 @@ type Gate struct {
 	report *topology.Node // the last one, nil before the first
 	behind time.Time      // since when only the entry is behind its daemon; zero if it is not
 	lost   time.Time      // since when the state is not known; zero if it is
-	logged string
-	labels [2]string // clique and reason of the series that is set
+	said   again.Once     // the state of which the log has a line
+	labels [2]string      // clique and reason of the series that is set
 }
 
 // NewGate returns the gate of a node in a boot, which may be empty. It takes the node's
@@ -58,7 +59,7 @@ func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, fabri
 	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
 		Help: "Nodes in the host's own IMEX domain that are not connected to this one (dead) or may not be (unknown). Absent if the service does not tell."}, []string{"state"})
 	reg.MustRegister(open, peers)
-	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: log, reports: reports, open: open, peers: peers}
+	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: again.NewLog(log), reports: reports, open: open, peers: peers}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -113,20 +114,8 @@ func (g *Gate) update() {
 	}
 	g.setSeries(state, err)
 	g.setPeers()
-	var line string
-	switch {
-	case err != nil:
-		line = err.Error()
-	case state != nil:
-		line = fmt.Sprintf("%s, ready %t", state.Reason, state.Ready)
-	}
-	if line == g.logged {
-		return
-	}
-	g.logged = line
-	if err != nil {
-		g.log.Warn("IMEX gate cannot be written: jobs across nodes do not wait for IMEX", "err", err)
-	} else {
+	g.log.Note("IMEX gate: jobs across nodes do not wait for IMEX", err)
+	if err == nil && state != nil && g.said.IsNew(fmt.Sprintf("%s, ready %t", state.Reason, state.Ready)) {
 		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message, "remedy", state.Remedy)
 	}
 }

@@ -39,7 +39,7 @@ func TestGPUMissing(t *testing.T) {
 		for _, n := range tt.reads {
 			if n == nil {
 				f = &facts{}
-				f.recall(stored)
+				f.takeStored(stored)
 				continue
 			}
 			f.takeProbe(n)

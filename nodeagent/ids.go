@@ -31,55 +31,62 @@ type IDSource interface {
 	Read(ctx context.Context) (map[string]int, error)
 }
 
-// keepIDs reads DCGM's ids when the probe first reports, when the GPUs change, and at
-// long intervals. While an id is missing it asks again with a growing pause.
-func (a *Agent) keepIDs(ctx context.Context) {
+// idAnswer is the answer of the first source that gave one.
+type idAnswer struct {
+	ids       map[string]int // by UUID; nil without an answer
+	otherwise string         // why other GPUs have no id; the report says it
+	failed    error          // why no source gave an answer
+}
+
+// answerIDs reads DCGM's ids whenever the loop asks.
+func (a *Agent) answerIDs(ctx context.Context) {
 	if len(a.config.IDs) == 0 {
 		return
 	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-a.wake.gpus:
-	}
-	failures := 0
-	said := ""
 	for {
-		pause := a.config.IDsEvery
-		problem := a.readIDs(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if problem == nil {
-			failures = 0
-			said = ""
-		} else {
-			failures++
-			pause = min(pause, pauseAfter(failures))
-			if text := problem.Error(); text != said {
-				said = text
-				a.log.Warn("DCGM's id of some GPUs is not known, asking again", "after", pause, "err", problem)
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.wake.gpus:
-		case <-time.After(pause):
+		case gpus := <-a.questions:
+			got := a.readIDs(ctx, gpus)
+			if ctx.Err() != nil {
+				return // the sources were not asked to the end
+			}
+			send(ctx, a.ids, got)
 		}
 	}
 }
 
-// readIDs asks the sources until one answers. An error says why the id of some
-// GPU is not known.
-func (a *Agent) readIDs(ctx context.Context) error {
+// onIDs takes an answer. It returns when to ask again if no GPU changes: at long intervals, and with a growing
+// pause while an id is missing.
+func (a *Agent) onIDs(got idAnswer) (pause time.Duration) {
+	a.facts.takeIDs(got)
+	problem := got.failed
+	if missing := withoutID(a.facts.report()); len(missing) > 0 {
+		problem = errors.Join(problem, fmt.Errorf("%s: %s", strings.Join(missing, ", "), got.otherwise))
+	}
+	a.log.Note("DCGM's ids of GPUs", problem)
+	if problem == nil {
+		a.idFailures = 0
+		return a.config.IDsEvery
+	}
+	a.idFailures++
+	return min(a.config.IDsEvery, pauseAfter(a.idFailures))
+}
+
+// storePatience is how long the first ids without an answer wait for those that an earlier agent stored.
+const storePatience = 10 * time.Second
+
+// readIDs asks the sources for the ids of these GPUs until one answers. The report says the same for each failure: an
+// address in the message would change the report with each try.
+func (a *Agent) readIDs(ctx context.Context, gpus []string) idAnswer {
 	var asked []string
 	var failed []error
 	for _, s := range a.config.IDs {
 		asked = append(asked, s.String())
-		ids, err := a.readFrom(ctx, s)
+		ids, err := readFrom(ctx, s, gpus)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return idAnswer{}
 		}
 		result := "ok"
 		if err != nil {
@@ -88,26 +95,23 @@ func (a *Agent) readIDs(ctx context.Context) error {
 		}
 		a.metrics.dcgmReads.WithLabelValues(s.Kind(), result).Inc()
 		if err == nil {
-			return a.learn(ids, s.String()+" does not know it")
+			return idAnswer{ids: ids, otherwise: s.String() + " does not know it"}
 		}
 	}
-	if a.wantsStored() {
-		a.recallFirst(ctx)
+	// The files would have NVML's indices in place of ids that the stored report has.
+	select {
+	case <-ctx.Done():
+	case <-a.known:
+	case <-time.After(storePatience):
 	}
-	// The report says the same for each failure: an address in the message would change
-	// the report with each try.
-	return errors.Join(append(failed, a.learn(nil, strings.Join(asked, ", ")+": no answer"))...)
+	return idAnswer{otherwise: strings.Join(asked, ", ") + ": no answer", failed: errors.Join(failed...)}
 }
 
-// readFrom asks one source, whose answer must be about this node.
-func (a *Agent) readFrom(ctx context.Context, s IDSource) (map[string]int, error) {
+// readFrom asks one source, whose answer must be about these GPUs.
+func readFrom(ctx context.Context, s IDSource, gpus []string) (map[string]int, error) {
 	ids, err := s.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	gpus := a.gpus()
-	if len(gpus) == 0 {
-		return ids, nil
+	if err != nil || len(gpus) == 0 {
+		return ids, err
 	}
 	own := make(map[string]int)
 	for _, uuid := range gpus {
@@ -193,11 +197,11 @@ func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the metrics: gpu=%q: want a number", number, gpu)
 		}
-		was, known := ids[uuid]
+		old, known := ids[uuid]
 		other, taken := owner[int(id)]
 		switch {
-		case known && was != int(id):
-			return nil, fmt.Errorf("line %d of the metrics: %s is gpu %d, before it was %d", number, uuid, id, was)
+		case known && old != int(id):
+			return nil, fmt.Errorf("line %d of the metrics: %s is gpu %d, before it was %d", number, uuid, id, old)
 		case taken && other != uuid:
 			return nil, fmt.Errorf("line %d of the metrics: gpu %d is %s, before it was %s: want the exporter of one node", number, id, uuid, other)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -159,11 +161,11 @@ func TestKeepIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
 		store, source := &memory{}, &idSource{err: refused}
-		a := New(Config{Node: "n1", IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{}, 2)
-		go func() { a.keepStore(ctx); done <- struct{}{} }()
-		go func() { a.keepIDs(ctx); done <- struct{}{} }()
+		says := make(fed)
+		var log strings.Builder
+		a := New(Config{Node: "n1", Probe: says, Stale: 1000 * time.Hour, IDs: []IDSource{source}}, store, nil, NewMetrics(prometheus.NewRegistry()),
+			slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		stop := start(t, a)
 		// after lets a while pass and returns the ids and problems of the stored
 		// report, and how often it was written since the last call.
 		before := 0
@@ -196,12 +198,10 @@ func TestKeepIDs(t *testing.T) {
 				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: u})
 			}
 			line, err := topology.EncodeReport(n)
-			if err == nil {
-				a.hear(event(t, string(line)))
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
+			says <- event(t, string(line))
 		}
 		check("before the probe has spoken", after(time.Hour), "nothing")
 		if n := source.answer(nil, refused); n != 0 {
@@ -234,9 +234,16 @@ func TestKeepIDs(t *testing.T) {
 		if got := after(time.Second / 2); !strings.HasPrefix(got, "[GPU-a:0 GPU-b:1 GPU-x:2] ") { // it may be written first without its id
 			t.Errorf("another GPU: %s", got)
 		}
-		cancel()
-		<-done
-		<-done
+		for range 2 {
+			source.answer(nil, refused)
+			check("the exporter has gone again", after(time.Hour), "[GPU-a:0 GPU-b:1 GPU-x:2] 0")
+			source.answer(map[string]int{"GPU-a": 0, "GPU-b": 1, "GPU-x": 2}, nil)
+			check("all well again", after(2*time.Minute), "[GPU-a:0 GPU-b:1 GPU-x:2] 0")
+		}
+		stop()
+		if n := strings.Count(log.String(), "\n"); n != 6 {
+			t.Errorf("%d warnings, want one of each trouble:\n%s", n, log.String())
+		}
 	})
 }
 
@@ -256,36 +263,111 @@ func idsOf(n *topology.Node) []string {
 	return out
 }
 
+// slow is a store that answers after a while.
+type slow struct {
+	memory
+	after time.Duration
+}
+
+func (s *slow) Get(ctx context.Context) ([]byte, error) {
+	time.Sleep(s.after)
+	return s.memory.Get(ctx)
+}
+
 // TestIDsAfterRestart: an agent that starts anew while nobody answers keeps the
-// ids of the same boot.
+// ids of the same boot. Its first report waits for the store, but not for long.
 func TestIDsAfterRestart(t *testing.T) {
-	for boot, want := range map[string]string{"b": "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]", "another": "[GPU-a:? GPU-b:? DCGMIDUnknown]"} {
-		three := 3
-		stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
-			Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
-		line, err := topology.EncodeReport(stored)
-		if err != nil {
-			t.Fatal(err)
+	const unknown = "[GPU-a:? GPU-b:? DCGMIDUnknown]"
+	for _, tt := range []struct {
+		boot  string
+		after time.Duration // of which the store answers
+		want  string        // the first report
+	}{
+		{"b", 0, "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]"},
+		{"b", storePatience - time.Second, "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]"},
+		{"b", storePatience + time.Second, unknown},
+		{"another", 0, unknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			three := 3
+			stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
+				Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
+			line, err := topology.EncodeReport(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := &topology.Node{Name: "n1", BootID: tt.boot, GPUs: []topology.GPU{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}}
+			said, err := topology.EncodeReport(now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			says, reports, source := make(fed), make(chan *topology.Node, 1), &idSource{err: errors.New("connection refused")}
+			a := New(Config{Node: "n1", Probe: says, IDs: []IDSource{source}, Subscribers: []chan *topology.Node{reports}},
+				&slow{memory{report: line}, tt.after}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+			defer start(t, a)()
+			says <- event(t, string(said))
+			begun := time.Now()
+			n := <-reports
+			if waited := time.Since(begun); waited != min(tt.after, storePatience) {
+				t.Errorf("boot %s, the store answers after %s: reported after %s", tt.boot, tt.after, waited)
+			}
+			if got := fmt.Sprint(idsOf(n)); got != tt.want {
+				t.Errorf("boot %s, the store answers after %s: %s, want %s", tt.boot, tt.after, got, tt.want)
+			}
+			if got := n.GPUs[0].Xids != nil; got != (tt.want != unknown) {
+				t.Errorf("boot %s: Xids %v", tt.boot, n.GPUs[0].Xids)
+			}
+		})
+	}
+}
+
+// TestFirstReportWaitsForIDs: the first report waits until somebody was asked for ids, and no longer than until the
+// facts are stale.
+func TestFirstReportWaitsForIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(*Agent)
+		want bool // a report
+	}{
+		{"no answer yet", func(*Agent) {}, false},
+		{"an answer", func(a *Agent) { a.onIDs(idAnswer{ids: map[string]int{"GPU-a": 1}}) }, true},
+		{"stale", (*Agent).onStale, true},
+	} {
+		a := New(Config{Node: "n1", IDs: []IDSource{&idSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+		a.hear(event(t, goodLine))
+		tt.end(a)
+		if a.publish(); (a.line != nil) != tt.want || (a.Ready() == nil) != tt.want {
+			t.Errorf("%s: report %s, %v", tt.name, a.line, a.Ready())
 		}
-		a := newAgent(t, &memory{report: line})
-		a.config.IDs, a.asks = []IDSource{&idSource{err: fmt.Errorf("connection refused")}}, true
-		now := &topology.Node{Name: "n1", BootID: boot, GPUs: []topology.GPU{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}}
-		said, err := topology.EncodeReport(now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.hear(event(t, string(said)))
-		if line, _ := a.report(); line != nil {
-			t.Errorf("reported before anybody was asked for ids: %s", line)
-		}
-		_ = a.readIDs(t.Context())
-		_, n := a.report()
-		if got := fmt.Sprint(idsOf(n)); got != want {
-			t.Errorf("boot %s: %s, want %s", boot, got, want)
-		}
-		if got := n.GPUs[0].Xids != nil; got != (boot == "b") {
-			t.Errorf("boot %s: Xids %v", boot, n.GPUs[0].Xids)
-		}
+	}
+	a := newAgent(t, &memory{})
+	if a.hear(probe.Event{Kind: probe.Ended, Err: errors.New("exit status 127")}); a.Ready() != nil {
+		t.Errorf("the probe ended, and the agent is not ready: %v", a.Ready())
+	}
+}
+
+// lastSource answers when the agent ends.
+type lastSource struct{ idSource }
+
+func (s *lastSource) Read(ctx context.Context) (map[string]int, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestIDsAtTheEnd: that an agent ends is no answer about ids, even if the loop would take one.
+func TestIDsAtTheEnd(t *testing.T) {
+	for range 30 { // an answer would be sent or not, by chance
+		synctest.Test(t, func(t *testing.T) {
+			a := New(Config{Node: "n1", IDs: []IDSource{&lastSource{}}}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { a.answerIDs(ctx); close(a.ids) }()
+			a.questions <- []string{"GPU-a"}
+			synctest.Wait()
+			cancel()
+			if got, answered := <-a.ids; answered {
+				t.Errorf("answer %+v", got)
+			}
+		})
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *storeRig) noDefinition(t *testing.T) {
 	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.agent(t, goodLine).syncStore(t.Context()); !errors.Is(err, nodereport.ErrNoDefinition) {
+	if err := r.agent(t, goodLine).syncNow(t.Context()); !errors.Is(err, nodereport.ErrNoDefinition) {
 		t.Errorf("%v: want %v", err, nodereport.ErrNoDefinition)
 	}
 }
@@ -112,13 +112,13 @@ func changed(boot string) string {
 }
 
 func (r *storeRig) noNode(t *testing.T) {
-	if err := r.agent(t, goodLine).syncStore(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "node n1") {
+	if err := r.agent(t, goodLine).syncNow(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "node n1") {
 		t.Errorf("%v: want an error that names the missing node", err)
 	}
 }
 
 func (r *storeRig) create(t *testing.T) {
-	if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
+	if err := r.agent(t, goodLine).syncNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got, report := r.stored(t)
@@ -138,7 +138,7 @@ func (r *storeRig) equal(t *testing.T) {
 	first, _ := r.stored(t)
 	before := first.ResourceVersion
 	for range 3 { // each is an agent that starts anew
-		if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
+		if err := r.agent(t, goodLine).syncNow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func (r *storeRig) equal(t *testing.T) {
 
 func (r *storeRig) update(t *testing.T) {
 	a := r.agent(t, changed("two"))
-	if err := a.syncStore(t.Context()); err != nil {
+	if err := a.syncNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, got := r.stored(t); got != changed("two") {
@@ -171,7 +171,7 @@ func (r *storeRig) conflict(t *testing.T) {
 	if err := s.Put(t.Context(), []byte(goodLine)); !apierrors.IsConflict(err) {
 		t.Errorf("%v: want a conflict", err)
 	}
-	if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
+	if err := r.agent(t, goodLine).syncNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, got := r.stored(t); got != goodLine {
@@ -187,7 +187,7 @@ func (r *storeRig) createdByAnother(t *testing.T) {
 	if got, err := s.Get(t.Context()); err != nil || got != nil {
 		t.Fatalf("%q, %v: want nothing", got, err)
 	}
-	if err := r.agent(t, changed("three")).syncStore(t.Context()); err != nil {
+	if err := r.agent(t, changed("three")).syncNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Put(t.Context(), []byte(goodLine)); !apierrors.IsAlreadyExists(err) {
@@ -216,7 +216,7 @@ func (r *storeRig) anotherDefinition(t *testing.T) {
 	linked := strings.Replace(goodLine, `"minor":0,`, `"minor":0,"links":{"switch":18},`, 1)
 	sync := func() (report, version string) {
 		t.Helper()
-		if err := r.agent(t, linked).syncStore(t.Context()); err != nil {
+		if err := r.agent(t, linked).syncNow(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		o, report := r.stored(t)
@@ -262,14 +262,15 @@ func (r *storeRig) anotherDefinition(t *testing.T) {
 func (r *storeRig) down(t *testing.T) {
 	r.StopServer()
 	a := r.agent(t, changed("four"))
-	if err := a.syncStore(t.Context()); err == nil {
+	if err := a.syncNow(t.Context()); err == nil {
 		t.Error("stored without a server")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	done := make(chan struct{})
-	go func() { a.keepStore(ctx); close(done) }()
-	a.hear(event(t, changed("five")))
+	says := make(fed)
+	a.config.Probe, a.config.Stale = says, time.Hour
+	defer start(t, a)()
+	says <- event(t, changed("five"))
 	if err := r.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -281,6 +282,4 @@ func (r *storeRig) down(t *testing.T) {
 	if got != changed("five") {
 		t.Errorf("stored %s", got)
 	}
-	cancel()
-	<-done
 }

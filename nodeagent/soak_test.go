@@ -92,10 +92,8 @@ func TestSoak(t *testing.T) {
 		return ends(probe.EndExit) + ends(probe.EndHang) + ends(probe.EndGarbage) + ends(probe.EndStart)
 	}
 	idle := used(t)
-	ctx, cancel := contextOf(t)
-	defer cancel()
-	done := make(chan struct{})
-	go func() { _ = a.Run(ctx); close(done) }()
+	stop := start(t, a)
+	defer stop()
 	begun := time.Now()
 	var early usage
 	// What a probe does is drawn by lot, so the kinds that are asserted below are waited for.
@@ -106,8 +104,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	late, took := used(t), time.Since(begun)
-	cancel()
-	<-done
+	stop()
 	// Processes that were killed, and threads and pipes that waited for them, may take a moment
 	// to go. What is left for good is a leak.
 	var end usage
@@ -128,8 +125,8 @@ func TestSoak(t *testing.T) {
 	if n := ends(probe.EndStart); n > 0 {
 		t.Errorf("%d probes not started", n)
 	}
-	if line, _ := a.report(); string(line) != goodLine {
-		t.Errorf("the last good report is %s", line)
+	if string(a.line) != goodLine {
+		t.Errorf("the last good report is %s", a.line)
 	}
 	if n := testutil.ToFloat64(a.metrics.writes); n != 1 {
 		t.Errorf("%v writes of one report", n)

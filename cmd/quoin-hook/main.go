@@ -1,5 +1,5 @@
 // Command quoin-hook is called by Slurm's Prolog and Epilog on every node of a
-// job, and by its TaskProlog for every task. See package nodeagent/hook.
+// job. See package nodeagent/hook.
 package main
 
 import (
@@ -37,7 +37,6 @@ func main() {
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o := hook.Options{Env: env, Stderr: stderr, SlurmdStart: hook.SlurmdStart}
 	o.BootID, _ = rundir.BootID("/") // what is of an unknown boot counts as of this one
-	o.InitStart = rundir.InitStart()
 	help, err := parse(&o, args)
 	if help != "" {
 		fmt.Fprintln(stdout, help)
@@ -48,8 +47,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	case err == nil && noJob:
 		fmt.Fprintln(stderr, "quoin-hook: SLURM_JOB_ID is not set: nothing was done, because there is no job")
 		return 0
-	case err == nil && o.Verb == "task":
-		return hook.RunTask(o, stdout)
 	case err == nil:
 		return hook.Run(ctx, o)
 	}
@@ -76,11 +73,11 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 	case errors.Is(err, flag.ErrHelp):
 		return strings.TrimSpace(usage), nil
 	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("argument %q: want flags only after prolog, epilog or task", flags.Arg(0))
+		err = fmt.Errorf("argument %q: want flags only after prolog or epilog", flags.Arg(0))
 	case err == nil && *showVersion:
 		return "quoin-hook " + version.Get().String(), nil
-	case err == nil && o.Verb != "prolog" && o.Verb != "epilog" && o.Verb != "task":
-		err = fmt.Errorf("command %q: want prolog, epilog or task", o.Verb)
+	case err == nil && o.Verb != "prolog" && o.Verb != "epilog":
+		err = fmt.Errorf("command %q: want prolog or epilog", o.Verb)
 	case err == nil && o.Wait < 0:
 		err = fmt.Errorf("--wait %s: want a time such as 2s", o.Wait)
 	}
@@ -91,7 +88,6 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 }
 
 const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR] [--wait TIME]
-       quoin-hook task [--run-dir DIR] [--wait TIME]
 
 Called by Slurm's Prolog and Epilog: writes which job holds which GPU into DCGM
 Exporter's job mapping directory, and releases it. Exits 0 for a job whatever
@@ -99,15 +95,10 @@ happens, and says on stderr what went wrong. Where hook.json has a gate, a Prolo
 of a job across nodes waits at last until IMEX is ready on its node; it exits 1,
 which Slurm takes for a refusal, where it is not and the gate's policy is fail.
 
-task is for a script that Slurm's TaskProlog names: it prints the task's place as
-export QUOIN_BLOCK=... and further lines, and Slurm puts these variables into the
-task's environment. Exits 0 whatever happens.
-
   --mapping-dir DIR  the exporter's directory (default: what the agent wrote into
                      hook.json in the run directory, else ` + dcgm.DefaultMappingDir + `)
   --run-dir DIR      the agent's directory (default ` + rundir.DefaultRunDir + `)
-  --wait TIME        the longest that a call may take, for others' locks, for slow
-                     disks and for slurmctld, but for the gate (default
-                     2s; for task 1s)
+  --wait TIME        the longest that a call may take, for others' locks and for slow
+                     disks, but for the gate (default 2s)
   --version          print the version
 `

@@ -15,7 +15,7 @@ func TestCommandLine(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"wrong flag in a job", []string{"prolog", "--nonsense"}, job, 0, "", "nonsense"},
-		{"wrong command in a job", []string{"start"}, job, 0, "", `quoin-hook: command "start": want prolog, epilog or task; see quoin-hook --help`},
+		{"wrong command in a job", []string{"start"}, job, 0, "", `quoin-hook: command "start": want prolog or epilog; see quoin-hook --help`},
 		{"a word too many", []string{"prolog", "now"}, job, 0, "", `argument "now": want flags only`},
 		{"negative time", []string{"prolog", "--wait", "-1s"}, job, 0, "", "--wait -1s: want a time such as 2s"},
 		{"wrong flag by hand", []string{"prolog", "--nonsense"}, nil, 2, "", "nonsense"},

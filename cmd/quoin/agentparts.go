@@ -13,27 +13,19 @@ import (
 
 // hookConfig returns the hook's configuration.
 func hookConfig(o *config.Agent) rundir.HookConfig {
-	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir}
+	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir, Scontrol: o.HookScontrol}
 	if o.HookGate != config.GateOff {
 		c.Gate = &rundir.Gate{Policy: o.HookGate, Wait: rundir.Duration(o.HookGateWait)}
-	}
-	if o.HookJobInfo != "" {
-		c.JobInfo = &rundir.JobInfo{Command: o.HookJobInfo}
 	}
 	return c
 }
 
 // jobsConfig returns the configuration of the registry of the node's jobs in a boot.
 func jobsConfig(a *config.Agent, boot string) jobs.Config {
-	c := jobs.Config{
+	return jobs.Config{
 		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
-		Proc:   filepath.Join(a.HostRoot, "proc"),
-		Spools: a.SlurmdSpool, CgroupRoot: a.ControlGroups(),
+		Proc: filepath.Join(a.HostRoot, "proc"),
 	}
-	if len(c.Spools) == 0 {
-		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}
-	}
-	return c
 }
 
 // adapterReader returns the reader of this machine's network adapters, nil for a simulated machine,

@@ -27,7 +27,7 @@ type jobOptions struct {
 	start       string
 	all         bool
 
-	places      *jobPlaces // or nil
+	slurm       *jobSlurm // or nil
 	runDirGiven bool
 	now         func() time.Time
 	zone        *time.Location
@@ -52,8 +52,10 @@ node (key agent.runDir), and the summaries of jobs that have ended. A job across
 is shown as a whole if all nodes write their summaries into one directory (key
 agent.hookSummaryDir). Without JOB it lists the jobs that run here.
 
-JOB is a job id, an array's id, or an array's id and a task, such as 4711_3. If a job
-was requeued, its last run is shown. -o wide adds what does not fit into 80 columns.
+JOB is a job id. If a job was requeued, its last run is shown. No node knows a job's name
+and array: with --store or --kubeconfig the command asks Slurm about a job that runs, if
+the configuration says how (keys publications.*.slurm). Then JOB may be an array's id, or
+an array's id and a task, such as 4711_3. -o wide adds what does not fit into 80 columns.
 
 Exit status: 1 if the job is not known here.`,
 		Example: `  quoin job
@@ -75,7 +77,7 @@ Exit status: 1 if the job is not known here.`,
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
 			if s.Store != nil {
-				if o.places, err = openPlaces(s); err != nil {
+				if o.slurm, err = openJobSlurm(s); err != nil {
 					return err
 				}
 			}
@@ -105,7 +107,7 @@ func (o *jobOptions) check(args []string) error {
 
 // source says where jobs are looked for.
 func (o *jobOptions) source() report.Source {
-	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.places != nil}
+	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.slurm != nil}
 }
 
 func (o *jobOptions) view() report.View {
@@ -137,19 +139,16 @@ func (o *jobOptions) skip(err error) {
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	all, err := o.source().Read()
+	if err == nil && o.slurm != nil {
+		all, err = o.slurm.add(ctx, id, all, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
+	}
 	if err != nil {
 		return err
 	}
 	runs := report.Of(all, id, o.all)
-	if o.places != nil {
-		runs, err = o.places.add(ctx, id, runs)
-	}
-	if err != nil {
-		return err
-	}
 	if len(runs) == 0 {
 		where := "no record in " + o.runDir + ", and no summary of it"
-		if o.places != nil {
+		if o.slurm != nil {
 			where = "it does not run according to Slurm; " + where
 		}
 		if len(o.summaryDirs) > 0 {

@@ -117,14 +117,14 @@ func jobSite(t *testing.T) (runDir, shared string) {
 
 	local := rundir.Dir(runDir).SummaryDir()
 	idle := jobOn("90", "n1")
-	idle.JobName = "forgotten\x1b[2J"
+	idle.User = "ada\x1b[2J"
 	writeEnded(t, local, idle, usedFor(idle, 10*time.Minute, h100("n1", 0, 0, 0)), 10*time.Minute, "0:15")
 	mig := jobOn("91", "n1")
 	writeEnded(t, local, mig, usedFor(mig, 26*time.Hour, migInstance(7, 2), migInstance(8, 0)), 26*time.Hour, "0:0")
 
 	for i, node := range []string{"n10", "n2"} {
 		r := jobOn("200", node)
-		r.NumNodes, r.NodeList, r.JobName = "2", "n[2,10]", "train"
+		r.NumNodes, r.NodeList = "2", "n[2,10]"
 		u := usedFor(r, time.Hour, h100(node, 0, 1, 1), h100(node, 1, 1, 0.8))
 		u.Clique = fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", i)
 		writeEnded(t, shared, r, u, time.Hour+time.Duration(i)*time.Second, "0:0")
@@ -136,7 +136,6 @@ func jobSite(t *testing.T) (runDir, shared string) {
 	}
 	for task := range 2 {
 		r := jobOn(fmt.Sprint(400+task), "n3")
-		r.ArrayJobID, r.ArrayTaskID, r.JobName = "401", fmt.Sprint(2-task), "sweep"
 		writeEnded(t, shared, r, usedFor(r, time.Minute, h100("n3", task, 1, 0.25)), time.Minute, "")
 	}
 	full := jobOn("500", "gpu-001")
@@ -168,8 +167,6 @@ func TestJobTables(t *testing.T) {
 		{"straddling", "200", jobOptions{summaryDirs: []string{shared}}},
 		{"requeued", "300", jobOptions{summaryDirs: []string{shared}}},
 		{"requeued-all", "300", jobOptions{summaryDirs: []string{shared}, all: true}},
-		{"task", "401_2", jobOptions{summaryDirs: []string{shared}}},
-		{"array", "401", jobOptions{summaryDirs: []string{shared}}},
 		{"full-node", "500", jobOptions{summaryDirs: []string{shared}}},
 		{"hidden", "501", jobOptions{summaryDirs: []string{shared}}},
 		{"list", "", jobOptions{}},

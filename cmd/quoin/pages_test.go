@@ -242,7 +242,7 @@ func checkConf(t *testing.T, where, text string) {
 	}
 	for key, setting := range conf.Settings {
 		want := map[string]string{
-			"prolog": "/usr/lib/quoin/prolog", "epilog": "/usr/lib/quoin/epilog", "taskprolog": "/usr/lib/quoin/taskprolog", "prologflags": "Contain",
+			"prolog": "/usr/lib/quoin/prolog", "epilog": "/usr/lib/quoin/epilog", "prologflags": "Contain",
 			"switchtype": "switch/nvidia_imex", "switchparameters": "imex_channel_count=2048",
 		}[key]
 		if setting.Value != want {

@@ -88,9 +88,8 @@ var onHost = strings.NewReplacer(
 func (s *source) texts(work string) error {
 	all := map[string]string{"copyright": copyright, "changelog.gz": s.changelog(), "overrides": overrides}
 	for name, from := range map[string]string{
-		"prolog":     "manifests/slinky/vendor/prolog/quoin.sh",
-		"epilog":     "manifests/slinky/vendor/epilog/quoin.sh",
-		"taskprolog": "manifests/slurm/taskprolog-quoin.sh",
+		"prolog": "manifests/slinky/vendor/prolog/quoin.sh",
+		"epilog": "manifests/slinky/vendor/epilog/quoin.sh",
 	} {
 		text, err := os.ReadFile(filepath.Join(s.root, from))
 		if err != nil {
@@ -116,7 +115,7 @@ func (s *source) files(work, arch string) files.Contents {
 	}
 	add("", "/usr/bin/quoin", 0o755, s.program(arch, "quoin"))
 	add("", hookPath, 0o755, s.program(arch, "quoin-hook"))
-	for _, name := range []string{"prolog", "epilog", "taskprolog"} {
+	for _, name := range []string{"prolog", "epilog"} {
 		add("", "/usr/lib/quoin/"+name, 0o755, work, name)
 	}
 	systemd := filepath.Join(s.root, "manifests/systemd")

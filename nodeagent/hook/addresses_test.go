@@ -66,7 +66,7 @@ func TestGateAddresses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(rundir.Gate{Wait: second, Policy: rundir.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: second, Policy: rundir.GateFail}, "")
 			p.peers(tt.peers...)
 			names := &hosts{words: tt.hosts}
 			env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_CONF": configlessConf}

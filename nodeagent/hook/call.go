@@ -32,13 +32,12 @@ type hook struct {
 	start  time.Time
 	wait   time.Duration // the longest that the call may take, without the gate
 
-	initStart   uint64
 	slurmdStart func() uint64
 	lookUp      lookUp
 
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are
-	jobInfo  *rundir.JobInfo
+	scontrol string     // of the gate that holds jobs
 	gate     *rundir.Gate
 	call     rundir.Call
 	released bool // an Epilog has nothing left to release
@@ -56,7 +55,7 @@ func (h *hook) loadConfig() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.jobInfo, h.gate = c.JobInfo, c.Gate
+	h.scontrol, h.gate = c.Scontrol, c.Gate
 	h.mapping = cmp.Or(h.mapping, c.MappingDir)
 }
 

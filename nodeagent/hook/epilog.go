@@ -15,8 +15,7 @@ import (
 // job is the work of a call.
 type job struct {
 	*hook
-	ended      bool // this call has ended a run
-	taskProlog bool // slurm.conf has a TaskProlog
+	ended bool // this call has ended a run
 }
 
 // locked does what needs the lock.

@@ -42,11 +42,12 @@ type passage struct{ word, said string }
 // gateWait holds a Prolog back until IMEX is ready on its node.
 type gateWait struct {
 	rundir.Gate
-	h     *hook
-	info  *rundir.JobInfo
-	start time.Time
-	now   *gate.State // what the gate's file said last
-	peers gate.Peers  // by compare
+	h *hook
+	// scontrol holds a job, empty if there is none.
+	scontrol string
+	start    time.Time
+	now      *gate.State // what the gate's file said last
+	peers    gate.Peers  // by compare
 	// addresses are those of the job's nodes, nil before they are looked up.
 	addresses gate.Addresses
 }
@@ -56,12 +57,12 @@ type gateWait struct {
 // comes last, because nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
 	h.mu.Lock()
-	wanted, info, call := h.gate, h.jobInfo, h.call
+	wanted, program, call := h.gate, h.scontrol, h.call
 	h.mu.Unlock()
 	if wanted == nil || call.Hook != "prolog" || call.Job == "" || ctx.Err() != nil {
 		return 0
 	}
-	g := &gateWait{Gate: *wanted, h: h, info: info, start: time.Now()}
+	g := &gateWait{Gate: *wanted, h: h, scontrol: program, start: time.Now()}
 	g.Wait = cmp.Or(g.Wait, rundir.Duration(rundir.DefaultGateWait))
 	p := g.bounded(ctx)
 	if p.word != "" {
@@ -254,8 +255,8 @@ func pause(ctx context.Context, d time.Duration) {
 // requeue puts the job back into the queue, held, and returns the id that scontrol
 // releases it by.
 func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
-	if g.info == nil {
-		return "", errors.New("hook.json has no jobInfo.command")
+	if g.scontrol == "" {
+		return "", errors.New("hook.json names no scontrol")
 	}
 	// Only a heterogeneous job as a whole can be put back.
 	job = cmp.Or(g.h.env("SLURM_HET_JOB_ID"), g.h.env("SLURM_JOB_ID"))
@@ -265,9 +266,7 @@ func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 	if pause(ctx, spread(g.h.env("SLURM_JOB_NUM_NODES"))); ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	info := scontrol(*g.info)
-	info.Timeout = rundir.Duration(holdTimeout)
-	return job, info.requeueHold(ctx, job, g.h.env("SLURM_CONF"))
+	return job, scontrol{g.scontrol, holdTimeout}.requeueHold(ctx, job, g.h.env("SLURM_CONF"))
 }
 
 // line is why the gate is shut, in a form that programs can read.

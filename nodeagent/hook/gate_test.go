@@ -24,10 +24,10 @@ var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODE
 var slinky = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}
 
 // gate has the site want a gate.
-func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
+func (p *place) gate(g rundir.Gate, scontrol string) {
 	p.t.Helper()
 	p.inventory("0", "1")
-	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Gate: &g, Scontrol: scontrol}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -227,7 +227,7 @@ func TestGate(t *testing.T) {
 			p := newPlace(t)
 			p.inventory("0", "1")
 			if tt.gate != nil {
-				p.gate(*tt.gate, nil)
+				p.gate(*tt.gate, "")
 			}
 			tt.node(p)
 			code, said, _ := p.pass(tt.word, append([]string{"SLURM_CONF=" + p.conf}, tt.env...))
@@ -258,7 +258,7 @@ func TestGateChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, "")
 			p.both(false)
 			opened := p.opens(gate.FileName)
 			looked := func() { waitOpened(t, opened) }

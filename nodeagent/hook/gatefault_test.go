@@ -27,7 +27,7 @@ func TestGateHolds(t *testing.T) {
 		{"held", "exit 0", "", "hold", `message="its entry is not ready; the job is held in the queue until scontrol release 7"\n$`},
 		{"a component", "exit 0", "5", "hold", `until scontrol release 5"`},
 		{"an interactive job", "echo Only batch jobs >&2; exit 1", "", "warn", `the job cannot be held and goes on: .*requeuehold 7: exit status 1: Only batch jobs"\n$`},
-		{"no scontrol", "", "", "warn", `cannot be held and goes on: hook.json has no jobInfo.command"`},
+		{"no scontrol", "", "", "warn", `cannot be held and goes on: hook.json names no scontrol"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func TestGateHolds(t *testing.T) {
 			p.inventory("0", "1")
 			asked := filepath.Join(t.TempDir(), "asked")
 			command := writeScript(t, fmt.Sprintf("if [ $1 = show ]; then echo JobId=$3 JobName=x 'UserId=u(1)' JobState=RUNNING; exit; fi\necho $* >>%s\n%s\n", asked, tt.script))
-			info := fmt.Sprintf(`,"jobInfo":{"command":%q,"timeout":"20s"}`, command)
+			info := fmt.Sprintf(`,"scontrol":%q`, command)
 			if tt.script == "" {
 				info = ""
 			}
@@ -75,7 +75,7 @@ func TestGateFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(rundir.Gate{Wait: tt.wait, Policy: rundir.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: tt.wait, Policy: rundir.GateFail}, "")
 			p.both(false)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -102,7 +102,7 @@ func TestGateFaults(t *testing.T) {
 // TestGateStopped tells a hook to stop that waits at the gate.
 func TestGateStopped(t *testing.T) {
 	p := newPlace(t)
-	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, nil)
+	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, "")
 	p.both(false)
 	opened := p.opens(gate.FileName)
 	cmd := p.program("prolog", "7", wide...)

@@ -19,18 +19,16 @@ import (
 
 // Options are one call of the hook.
 type Options struct {
-	// Verb is prolog or epilog for Run, and task for RunTask.
+	// Verb is prolog or epilog.
 	Verb   string
 	RunDir rundir.Dir
 	// BootID is the node's boot, empty if it is not known.
 	BootID string
-	// InitStart is when process 1 began, 0 if it is not known.
-	InitStart uint64
 	// SlurmdStart returns when this slurmd began, 0 if it is not known.
 	SlurmdStart func() uint64
 	// MappingDir is as configured if empty.
 	MappingDir string
-	// Wait is the longest that the call may take, without the gate. 0: rundir.DefaultWait, and taskWait for a task.
+	// Wait is the longest that the call may take, without the gate. 0: rundir.DefaultWait.
 	Wait time.Duration
 	// Env is the environment that Slurm gives.
 	Env    func(string) string
@@ -43,7 +41,7 @@ type Options struct {
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
 	if h.lookUp == nil {
 		h.lookUp = resolver
 	}

@@ -113,7 +113,7 @@ func TestRecordSaysAll(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	want := rundir.Record{APIVersion: topology.APIVersion, Kind: "JobRecord", JobID: "7", Run: rundir.Run{SLUID: "s1", StartTime: "100"}, BootID: testBoot, User: "u", UID: "1000",
-		Partition: "p", Account: "a", QOS: "q", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
+		Partition: "p", Account: "a", QOS: "q", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200",
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0"}
 	got, err := rundir.Dir(p.run).ReadRecord("7")
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(rundir.Record{}, "Written")); err != nil || diff != "" {

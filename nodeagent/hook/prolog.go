@@ -1,24 +1,17 @@
 package hook
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// confWait bounds the reading of slurm.conf, which may be on a shared file
-// system. gres.conf, which labels need, has this time at least.
-const confWait = 100 * time.Millisecond
 
 // needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
 // earlier run of the job left a record.
@@ -47,7 +40,7 @@ func (h *job) prolog(ctx context.Context) {
 		h.recordOnly(record, err)
 		return
 	}
-	h.later(ctx, record)
+	h.prune()
 }
 
 // recordOnly leaves the record of a run that could not be labelled: the agent adds
@@ -67,19 +60,11 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 
 // newRecord makes the record of the job.
 func (h *job) newRecord() *rundir.Record {
-	conf := make(chan slurmConf, 1)
-	path := h.env("SLURM_CONF")
-	go func() { conf <- readSlurmConf(path) }()
-	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"), QOS: h.env("SLURM_JOB_QOS"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
 	h.resolve(r)
-	select {
-	case c := <-conf:
-		r.Contain, h.taskProlog = c.contain, c.taskProlog
-	case <-time.After(confWait):
-	}
 	return r
 }
 
@@ -191,59 +176,4 @@ func (h *job) label(record *rundir.Record) {
 	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
-}
-
-// later does what can wait until the label is written.
-func (h *job) later(ctx context.Context, record *rundir.Record) {
-	h.prune()
-	if h.jobInfo != nil {
-		pause(ctx, min(spread(record.NumNodes), h.left()/2))
-	}
-	if h.taskProlog {
-		tellTasks(ctx, h, record)
-	}
-	if h.jobInfo == nil {
-		return
-	}
-	if err := h.ask(ctx, record); err != nil {
-		h.fail(rundir.CallJobInfo, "%v; the record has no job name", err)
-	}
-}
-
-// scontrol is how slurmctld is asked within the call's time.
-func (h *hook) scontrol() scontrol {
-	info := scontrol(*h.jobInfo)
-	timeout := cmp.Or(time.Duration(info.Timeout), rundir.DefaultJobInfoTimeout)
-	info.Timeout = rundir.Duration(max(min(timeout, h.left()), time.Millisecond))
-	return info
-}
-
-// ask asks slurmctld about the job and writes the answer into the record.
-func (h *job) ask(ctx context.Context, record *rundir.Record) error {
-	facts, err := h.scontrol().show(ctx, record.JobID, h.env("SLURM_CONF"))
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = h.locked(ctx, func() {
-		key, now, err := h.runDir.FindRecord(record.Identity())
-		if err != nil || now == nil || now.Run != record.Run {
-			failed = err // the job may have ended meanwhile
-			return
-		}
-		now.ArrayJobID, now.ArrayTaskID, now.JobName = facts.ArrayJobID, facts.ArrayTaskID, facts.Name
-		now.Account, now.QOS = cmp.Or(now.Account, facts.Account), cmp.Or(now.QOS, facts.QOS)
-		failed = h.runDir.WriteRecord(key, *now)
-	})
-	return errors.Join(err, failed)
-}
-
-// spread returns how long to wait before slurmctld is asked. The nodes of one job
-// ask at most a thousand times a second, and wait at most a second.
-func spread(numNodes string) time.Duration {
-	n, err := strconv.ParseUint(numNodes, 10, 32)
-	if err != nil || n < 2 {
-		return 0
-	}
-	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
 }

@@ -229,6 +229,10 @@ func processOf(pid string) (name, parent string, start uint64) {
 	return after[:end], fields[1], rundir.ProcessStart(stat)
 }
 
+// confWait is the least time that the reading of gres.conf and slurm.conf has, which may be on a
+// shared file system.
+const confWait = 100 * time.Millisecond
+
 // devicesInTime does not wait longer for slow files than a part of the call's time.
 func (h *job) devicesInTime(inv *rundir.Inventory, places []int) ([]string, error) {
 	if len(places) == 0 {

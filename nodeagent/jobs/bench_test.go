@@ -40,8 +40,7 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 	}
 	for i := range jobs {
 		id := fmt.Sprint(100_000 + i)
-		r := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1",
-			ArrayJobID: "99999", JobName: "train", GPUs: gpus, UUIDs: uuids}
+		r := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1", GPUs: gpus, UUIDs: uuids}
 		if err := rundir.Dir(run).WriteRecord(id, r); err != nil {
 			b.Fatal(err)
 		}
@@ -90,7 +89,7 @@ func BenchmarkRound(b *testing.B) {
 	b.Run("one changed", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			r := j.records.jobs["100000"].record
-			r.JobName = fmt.Sprint("train", i)
+			r.QOS = fmt.Sprint("q", i)
 			if err := rundir.Dir(j.config.RunDir).WriteRecord("100000", r); err != nil {
 				b.Fatal(err)
 			}

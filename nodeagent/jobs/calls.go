@@ -11,7 +11,7 @@ import (
 )
 
 // callReasons are the hook's words for what went wrong first in a call.
-var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallGresConf, rundir.CallMapping, rundir.CallRecord, rundir.CallJobInfo, rundir.CallConfig,
+var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallGresConf, rundir.CallMapping, rundir.CallRecord, rundir.CallConfig,
 	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
 
 // gateResults are the hook's words for how a job came through the gate.

@@ -74,7 +74,7 @@ func (r *Registry) bury(now moment) (waiting map[string]bool) {
 	if len(endings) > len(waiting) {
 		failed = errors.Join(failed, r.config.RunDir.PruneSummaries(r.config.SummaryDir))
 	}
-	r.log.note("summaries of ended jobs", failed)
+	r.log.Note("summaries of ended jobs", failed)
 	return waiting
 }
 

@@ -3,8 +3,6 @@ package jobs
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +66,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	p := &hourPlay{jobsRig: newFolders(t), index: index, node: &hour.Nodes[index], metrics: prometheus.NewRegistry()}
 	p.boot = hour.Boot
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
-	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.Spool}, CgroupRoot: p.Cgroup, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
+	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.node = p.node.Report()
 	p.j.recall()
@@ -133,16 +131,16 @@ func (p *hourPlay) pass(d time.Duration) {
 func (p *hourPlay) change(j *hour.Job, names, uuids []string, minute int) {
 	p.t.Helper()
 	rec := rundir.Record{JobID: j.ID, Run: rundir.Run{StartTime: "100"}, BootID: hour.Boot, Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster,
-		User: j.User, Account: j.Account, QOS: j.QOS, Partition: j.Partition, ArrayJobID: j.Array, JobName: j.Name,
+		User: j.User, Account: j.Account, QOS: j.QOS, Partition: j.Partition,
 		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: names, UUIDs: uuids}
 	mapping := dcgm.Mapping{Dir: p.maps}
 	switch minute {
 	case j.From:
-		p.must(os.MkdirAll(filepath.Join(p.Cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID), 0o755))
+		p.Step(j.ID + ".extern")
 		p.write(j.ID, rec)
 		p.must(mapping.Add(j.ID, rec.GPUs))
 	case j.To:
-		p.must(os.Remove(filepath.Join(p.Cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
+		p.StepEnds(j.ID + ".extern")
 		p.must(mapping.Remove(j.ID, rec.GPUs))
 		p.must(rundir.Dir(p.run).RemoveRecord(j.ID))
 		p.must(rundir.CopySummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))

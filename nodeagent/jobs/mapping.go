@@ -13,7 +13,7 @@ import (
 // says whether records were changed.
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	marks, err := r.config.RunDir.Marks()
-	r.log.note("marks of ended jobs", err)
+	r.log.Note("marks of ended jobs", err)
 	r.readMapping()
 	r.life.Look(r.records.lives(), r.unrecorded(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
@@ -57,7 +57,7 @@ func (r *Registry) failed(about string, err error) {
 	if err != nil {
 		r.series.agent.sweepErrors.Inc()
 	}
-	r.log.note(about, err)
+	r.log.Note(about, err)
 }
 
 func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
@@ -70,7 +70,7 @@ func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
 		f.Ended[m.Record.JobID] = true
 	}
 	for _, id := range r.unrecorded() {
-		f.Alive[id] = r.life.MayLive(id)
+		f.Alive[id] = r.life.Lives(id)
 	}
 	for _, j := range r.records.sorted() {
 		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Now: j.now, Run: &j.life})
@@ -112,7 +112,7 @@ func (r *Registry) unrecorded() []string {
 func (r *Registry) readMapping() {
 	var err error
 	r.mapping, err = sweep.Read(r.config.MappingDir)
-	r.log.note("job mapping", err)
+	r.log.Note("job mapping", err)
 	r.keepInventory()
 }
 
@@ -126,5 +126,5 @@ func (r *Registry) keepInventory() {
 	if err == nil {
 		r.schedule.kept = inventory.file
 	}
-	r.log.note("copy of the inventory", err)
+	r.log.Note("copy of the inventory", err)
 }

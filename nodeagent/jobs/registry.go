@@ -25,6 +25,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -40,12 +41,8 @@ type Config struct {
 	SummaryDir string
 	// BootID is the node's boot, empty if it is not known.
 	BootID string
-	// Proc is the proc file system that shows slurmd and its Prologs, if there is one.
+	// Proc is the proc file system that shows the steps of jobs. It may be missing.
 	Proc string
-	// Spools are the SlurmdSpoolDirs of this node's slurmds. CgroupRoot is where
-	// control groups are mounted. They show that a job lives. Each may be missing.
-	Spools     []string
-	CgroupRoot string
 	// SampleEvery is how often samples are expected; default probe.SampleEvery.
 	SampleEvery time.Duration
 	// SweepEvery is how often jobs and records are looked at; default 10 s, because GPUs are to be
@@ -79,7 +76,7 @@ func readClocks() moment {
 // Run.
 type Registry struct {
 	config  Config
-	log     *problemLog
+	log     *again.Log
 	clock   func() moment
 	records records
 	// ended are the jobs whose records went a short time ago.
@@ -117,9 +114,9 @@ func New(c Config, log *slog.Logger) *Registry {
 		c.MappingDir = filepath.Clean(c.MappingDir)
 	}
 	r := &Registry{
-		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
+		config: c, log: again.NewLog(log), clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
-		life:    liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
+		life:    liveness.NewObserver(c.Proc),
 		orphans: make(sweep.Orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
@@ -187,17 +184,17 @@ func (r *Registry) round(ctx context.Context) {
 	now := r.clock()
 	r.schedule.next = now.up + r.config.SweepEvery
 	r.schedule.folder, _ = os.Stat(r.records.runDir.Records()) // nil if it is missing
-	r.log.note("rights on files of jobs", rundir.Restrict(r.config.RunDir, r.config.Group))
+	r.log.Note("rights on files of jobs", rundir.Restrict(r.config.RunDir, r.config.Group))
 	r.scan(now)
 	r.show() // a sweep may have to wait for a hook
 	if r.sweep(ctx, now) {
 		r.scan(now)
 	}
-	r.log.note("use of jobs that are gone", r.uses.tidy(&r.records, r.bury(now)))
+	r.log.Note("use of jobs that are gone", r.uses.tidy(&r.records, r.bury(now)))
 	r.config.RunDir.Tidy()
 	dcgm.Mapping{Dir: r.config.MappingDir}.Tidy()
 	calls, err := r.config.RunDir.TakeCalls()
-	r.log.note("hook calls", err)
+	r.log.Note("hook calls", err)
 	r.series.hook.count(calls)
 	summaries, _ := filepath.Glob(filepath.Join(r.config.RunDir.SummaryDir(), "[^.]*.json")) // the pattern is good
 	r.series.agent.summaries.Set(float64(len(summaries)))
@@ -209,12 +206,12 @@ func (r *Registry) round(ctx context.Context) {
 func (r *Registry) scan(now moment) {
 	before := maps.Clone(r.records.jobs)
 	fresh, err := r.records.read()
-	r.log.note("records of jobs", err)
+	r.log.Note("records of jobs", err)
 	if err != nil {
 		return // the known records stay
 	}
 	r.noteEnded(before, now)
-	r.log.note("inventory", r.records.inventory.problem)
+	r.log.Note("inventory", r.records.inventory.problem)
 	if fresh {
 		r.schedule.eager = now.up + eagerFor
 	}
@@ -255,32 +252,10 @@ func (r *Registry) count(s topology.Sample, now moment) {
 	r.series.agent.countSamples(r.usage.sample(s, now.up))
 	r.finish(s, now)
 	grown, err := r.uses.add(&r.records, s, &r.programs, now.wall, r.config.SampleEvery)
-	r.log.note("use of jobs", err)
+	r.log.Note("use of jobs", err)
 	r.usage.add(grown)
 	r.show()
 	r.saveState()
-}
-
-// problemLog logs each problem once for as long as it stays the same, and its end.
-type problemLog struct {
-	*slog.Logger
-	last map[string]string // what was last logged, by what it is about
-}
-
-func (p *problemLog) note(about string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if p.last[about] == text {
-		return
-	}
-	if p.last[about] = text; err == nil {
-		delete(p.last, about)
-		p.Info("jobs: problem is solved", "about", about)
-		return
-	}
-	p.Warn("jobs: problem", "about", about, "err", err)
 }
 
 // sortedKeys returns the keys of a map in order.

@@ -4,11 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
 // TestRepairMissing adds the lines that a Prolog which was killed has not written.
@@ -29,7 +31,7 @@ func TestRepairMissing(t *testing.T) {
 // killed before it came to the record, and ends the job; not where it is seen.
 func TestRepairNotAfterEpilog(t *testing.T) {
 	r := newJobsRig(t)
-	r.Listen("n1_18.4294967292")
+	r.Step("18.extern")
 	r.prolog("17", 0, 1)
 	r.prolog("18", 2)
 	r.after(time.Minute)
@@ -111,12 +113,12 @@ func TestSweepNeverMakesTheDirectory(t *testing.T) {
 	r.prolog("17", 0)
 	r.must(os.RemoveAll(r.maps))
 	r.after(time.Minute)
-	r.Listen("n1_17.4294967292")
+	r.Step("17.extern")
 	r.after(time.Minute)
 	if isThere(r.maps) {
 		t.Fatal("it was made")
 	}
-	r.HangUp("n1_17.4294967292")
+	r.StepEnds("17.extern")
 	r.after(time.Minute)
 	if isThere(r.maps) || r.hasRecord("17") {
 		t.Error("it was made, or the record stays")
@@ -124,8 +126,8 @@ func TestSweepNeverMakesTheDirectory(t *testing.T) {
 	r.must(os.WriteFile(r.maps, nil, 0o600)) // no directory: nothing can be read or written
 	r.prologWithout("18", 1)
 	r.after(time.Minute)
-	if !r.hasRecord("18") || r.j.log.last["job mapping"] == "" {
-		t.Errorf("record 18 is gone, or nothing is said: %v", r.j.log.last)
+	if !r.hasRecord("18") || !strings.Contains(r.log.String(), `about="job mapping"`) {
+		t.Errorf("record 18 is gone, or nothing is said: %s", r.log.String())
 	}
 }
 
@@ -158,8 +160,8 @@ func TestSweepWaitsForHooks(t *testing.T) {
 // TestTwoClusters keeps jobs of one id apart.
 func TestTwoClusters(t *testing.T) {
 	r := newJobsRig(t)
-	r.Listen("n1_17.4294967292")
-	r.Listen("n2_17.4294967292")
+	r.Step("17.extern")
+	r.Process(nodedir.Step(2000, "17.extern"))
 	r.prolog("17", 0, 1)
 	other := r.record("17", 1, 2)
 	other.Cluster, other.Node = "c2", "n2"
@@ -167,7 +169,7 @@ func TestTwoClusters(t *testing.T) {
 	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", other.GPUs))
 	r.after(time.Minute)
 	r.want("both", "0:17 1:17 2:17")
-	r.HangUp("n2_17.4294967292")
+	r.Ends(2000)
 	r.after(time.Minute)
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")

@@ -27,6 +27,7 @@ type jobsRig struct {
 	dir, run, maps, boot string
 	site                 string // where the site wants summaries
 	now                  moment
+	log                  strings.Builder
 }
 
 func gpuUUID(i int) string { return fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i) }
@@ -73,8 +74,7 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Spools: []string{r.Spool},
-		CgroupRoot: r.Cgroup, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
+	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.NewTextHandler(&r.log, nil)))
 	r.j.clock = func() moment { return r.now }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
@@ -109,6 +109,12 @@ func (r *jobsRig) write(key string, rec rundir.Record) {
 	r.t.Helper()
 	r.must(rundir.Dir(r.run).WriteRecord(key, rec))
 	r.must(os.Chtimes(filepath.Join(r.run, "jobs", key+".json"), r.now.wall, r.now.wall))
+}
+
+// slurmd starts a slurmd now, or the next one after it.
+func (r *jobsRig) slurmd() {
+	r.t.Helper()
+	r.Process(nodedir.Process{PID: 8, Parent: 1, Name: "slurmd", Start: int(r.now.up / (time.Second / 100))})
 }
 
 // prolog writes record and lines.

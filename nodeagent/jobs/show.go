@@ -13,7 +13,7 @@ import (
 )
 
 // jobLabels are the labels of quoin_gpu_job_info.
-var jobLabels = []string{"UUID", "gpu", "GPU_I_ID", "job_id", "array_job_id", "job_name", "user", "partition", "account", "qos", "cluster", "clique"}
+var jobLabels = []string{"UUID", "gpu", "GPU_I_ID", "job_id", "user", "partition", "account", "qos", "cluster", "clique"}
 
 // infoSeries is a series of quoin_gpu_job_info. The metric is made once, because a
 // node may have thousands of these series and they seldom change.
@@ -29,7 +29,7 @@ func jobInfo(j *job, n *topology.Node) []infoSeries {
 	for i := range j.devices {
 		d := &j.devices[i]
 		l := labelsOf(d)
-		values := []string{l[0], l[1], l[2], r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.QOS, r.Cluster, cliqueOf(n, d)}
+		values := []string{l[0], l[1], l[2], r.JobID, r.User, r.Partition, r.Account, r.QOS, r.Cluster, cliqueOf(n, d)}
 		for k := range values { // client_golang panics on what is no UTF-8
 			values[k] = strings.ToValidUTF8(values[k], "\uFFFD")
 		}
@@ -78,7 +78,7 @@ func (r *Registry) show() {
 	r.series.held.last.Store(s)
 	if !r.told || !slices.Equal(s.unowned, r.unowned) {
 		err := r.config.RunDir.WriteUnowned(s.unowned)
-		r.log.note("memory without a job", err)
+		r.log.Note("memory without a job", err)
 		r.told, r.unowned = err == nil, s.unowned
 	}
 }

@@ -25,7 +25,7 @@ type savedState struct {
 	Kind       string              `json:"kind"`
 	BootID     string              `json:"bootID,omitempty"`
 	Jobs       map[string]savedJob `json:"jobs,omitempty"`
-	Proven     []liveness.Source   `json:"proven,omitempty"`
+	Life       liveness.Known      `json:"life"`
 }
 
 // savedJob is what was seen of a run and its record does not say.
@@ -75,11 +75,11 @@ func (f *stateFile) read() (*savedState, error) {
 
 // saveState writes the state if it has changed.
 func (r *Registry) saveState() {
-	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot, Jobs: make(map[string]savedJob), Proven: r.life.Proven}
+	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot, Jobs: make(map[string]savedJob), Life: r.life.Known}
 	for key, j := range r.records.jobs {
 		s.Jobs[key] = savedJob{j.record.Run, j.life}
 	}
-	r.log.note("state", r.state.write(&s))
+	r.log.Note("state of jobs", r.state.write(&s))
 }
 
 // recall takes over what an earlier agent of the same boot has seen of jobs. If that cannot be
@@ -94,7 +94,7 @@ func (r *Registry) recall() {
 		return
 	}
 	r.records.recall(s)
-	r.life.Proven = s.Proven
+	r.life.Known = s.Life
 }
 
 // recall reads the records of the runs that the state knows.

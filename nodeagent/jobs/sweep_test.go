@@ -13,39 +13,37 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
 // TestSweepEnded releases a job whose external step is gone, and not before the
-// grace; a killed step's socket is no end.
+// grace.
 func TestSweepEnded(t *testing.T) {
 	r := newJobsRig(t)
-	r.Listen("n1_17.4294967292")
-	r.Listen("n1_17.0")
-	r.Listen("n1_18.4294967292")
-	r.Listen("n1_19.4294967292")
+	r.Step("17.extern")
+	r.Step("17.0")
+	r.Step("18.extern")
 	r.prolog("17", 0, 1)
 	r.prolog("18", 1, 2)
-	r.prolog("19", 3)
 	r.after(time.Minute)
-	r.wantSeries(`quoin_agent_job_records{state="alive"} 3`, `quoin_agent_job_records{state="unproven"} 0`)
-	r.HangUp("n1_17.4294967292")
-	r.Kill("n1_19.4294967292")
+	r.wantSeries(`quoin_agent_job_records{state="alive"} 2`, `quoin_agent_job_records{state="unproven"} 0`)
+	r.StepEnds("17.extern")
 	r.after(5 * time.Minute)
-	r.want("while a step of job 17 lives", "0:17 1:17,18 2:18 3:19")
-	r.HangUp("n1_17.0")
+	r.want("while a step of job 17 lives", "0:17 1:17,18 2:18")
+	r.StepEnds("17.0")
 	r.after(20 * time.Second)
-	r.want("within the grace", "0:17 1:17,18 2:18 3:19")
+	r.want("within the grace", "0:17 1:17,18 2:18")
 	r.after(20 * time.Second)
-	r.want("after the grace", "1:18 2:18 3:19")
-	if r.hasRecord("17") || !r.hasRecord("18") || !r.hasRecord("19") {
-		t.Error("want the records of jobs 18 and 19 only")
+	r.want("after the grace", "1:18 2:18")
+	if r.hasRecord("17") || !r.hasRecord("18") {
+		t.Error("want the record of job 18 only")
 	}
 	if s := r.summaries(); len(s) != 1 || s[0].Record.JobID != "17" || s[0].ExitCode != "" || s[0].Use == nil && len(s[0].Record.UUIDs) != 2 {
 		t.Errorf("summaries %+v", s)
 	}
 	r.wantReleased(0, 2, 0, 0)
 	r.after(time.Hour)
-	r.want("for an hour", "1:18 2:18 3:19")
+	r.want("for an hour", "1:18 2:18")
 }
 
 // TestSweepKeepsWhatItCannotSee leaves jobs alone of which nothing can be known.
@@ -55,28 +53,30 @@ func TestSweepKeepsWhatItCannotSee(t *testing.T) {
 	r.after(48 * time.Hour)
 	r.want("a job that was never seen, a day after its end", "0:17")
 
-	r.Listen("n1_18.4294967292")
+	r.Step("18.extern")
 	r.prolog("18", 1)
 	r.after(time.Minute)
-	r.must(os.Rename(r.Spool, r.Spool+".away"))
+	r.must(os.Rename(r.Proc, r.Proc+".away"))
 	r.after(time.Hour)
-	r.want("the spool directory is gone", "0:17 1:18")
+	r.want("no process is seen", "0:17 1:18")
+	r.must(os.Mkdir(r.Proc, 0o755))
+	r.Process(nodedir.Process{PID: 1, Name: "quoin", Start: 7})
 	r.start()
 	r.after(time.Hour)
-	r.want("another agent, and it is still gone", "0:17 1:18")
-	r.must(os.Rename(r.Spool+".away", r.Spool))
-	r.HangUp("n1_18.4294967292")
-	_ = os.Remove(filepath.Join(r.Spool, "n1_18.4294967292")) // it was listened to under another name
+	r.want("another agent, without the host's processes", "0:17 1:18")
+	r.must(os.RemoveAll(r.Proc))
+	r.must(os.Rename(r.Proc+".away", r.Proc))
+	r.StepEnds("18.extern")
 	r.after(40 * time.Second)
-	r.want("it is back, without the step", "0:17")
+	r.want("they are back, without the step", "0:17")
 }
 
 // TestSweepRemembersOverRestart ends a job whose step an earlier agent saw.
 func TestSweepRemembersOverRestart(t *testing.T) {
 	r := newJobsRig(t)
-	r.Listen("n1_17.4294967291")
+	r.Step("17.batch")
 	r.prolog("17", 0)
-	r.HangUp("n1_17.4294967291")
+	r.StepEnds("17.batch")
 	r.start()
 	r.after(10 * time.Second)
 	r.want("at once", "0:17")
@@ -84,24 +84,26 @@ func TestSweepRemembersOverRestart(t *testing.T) {
 	r.want("after the grace", "")
 }
 
-// TestSweepOverdue releases a job that should be over and that a source does not
-// show which has shown others.
+// TestSweepOverdue releases a job that should be over and that was never seen, if its slurmd starts an
+// external step for each job. A job that began before PrologFlags=Contain was turned on has none.
 func TestSweepOverdue(t *testing.T) {
 	r := newJobsRig(t)
-	contained := r.record("17", 0)
-	contained.Contain = true
-	r.write("17", contained)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", contained.GPUs))
+	r.slurmd()
+	r.after(time.Minute)
 	r.prolog("18", 1)
+	r.after(time.Minute)
+	r.slurmd() // slurmctld was told to read slurm.conf again
+	r.after(time.Minute)
+	r.prolog("17", 0)
 	r.after(2 * time.Hour)
-	r.want("no source has ever shown a job", "0:17 1:18")
-	r.Listen("n1_19.4294967291")
+	r.want("no job was ever seen", "0:17 1:18")
+	r.Step("19.batch")
 	r.prolog("19", 2)
 	r.after(time.Hour)
-	r.want("one has shown a batch step, which not each job has", "0:17 1:18 2:19")
-	r.Listen("n1_19.4294967292")
+	r.want("a batch step is seen, which not each job has", "0:17 1:18 2:19")
+	r.Step("19.extern")
 	r.after(time.Minute)
-	r.want("one has shown an external step: job 17 is over, of 18 it cannot be told", "1:18 2:19")
+	r.want("an external step is seen: job 17 is over, and 18 began under another slurmd", "1:18 2:19")
 	r.wantReleased(0, 0, 1, 0)
 }
 
@@ -204,7 +206,7 @@ func TestLostEpilogEndsWhen(t *testing.T) {
 		{"another boot, no sample", false, true, 0},
 	} {
 		r := newJobsRig(t)
-		r.Listen("n1_17.4294967292")
+		r.Step("17.extern")
 		started := r.now.wall
 		r.prolog("17", 0)
 		if c.sample {
@@ -215,7 +217,7 @@ func TestLostEpilogEndsWhen(t *testing.T) {
 			r.boot = "boot-2"
 			r.start()
 		} else {
-			r.HangUp("n1_17.4294967292")
+			r.StepEnds("17.extern")
 			r.after(40 * time.Second)
 		}
 		s := r.summaries()
@@ -229,7 +231,7 @@ func TestLostEpilogEndsWhen(t *testing.T) {
 // seen or its record cannot be read.
 func TestSweepOrphan(t *testing.T) {
 	r := newJobsRig(t)
-	r.Listen("n7_18.3")
+	r.Step("18.3")
 	r.prolog("20", 2)
 	r.must(os.WriteFile(filepath.Join(r.run, "jobs", "19.json"), []byte("{"), 0o600))
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n18\n19\n20\n"), 0o600))
@@ -241,29 +243,12 @@ func TestSweepOrphan(t *testing.T) {
 	r.want("after it, another agent", "0:18,19 2:20")
 }
 
-// TestSweepOrphanByGroups keeps a line of no record while the control group of an unknown SLUID has a process, because
-// no socket says whose group this is.
-func TestSweepOrphanByGroups(t *testing.T) {
-	const scope = "system.slice/slurmstepd.scope/"
-	r := newJobsRig(t)
-	r.must(os.Remove(r.Spool))
-	r.Group(scope + "system") // of slurmd
-	r.Group(scope + "s54SM8HESCK800/step_extern")
-	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n"), 0o600))
-	r.after(time.Minute)
-	r.want("a job lives whose id nobody knows", "0:17")
-	r.must(os.RemoveAll(filepath.Join(r.Cgroup, scope+"s54SM8HESCK800")))
-	r.after(time.Minute)
-	r.want("no job lives", "")
-	r.wantReleased(0, 0, 0, 1)
-}
-
 // TestSweepReplacedRunDirectory releases the lines whose records went away with the
 // run directory, and keeps those of jobs that are seen.
 func TestSweepReplacedRunDirectory(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newJobsRig(t)
-		r.Listen("n1_18.4294967292")
+		r.Step("18.extern")
 		r.prolog("17", 0, 1)
 		r.prolog("18", 1)
 		r.after(time.Minute)
@@ -277,7 +262,7 @@ func TestSweepReplacedRunDirectory(t *testing.T) {
 		r.want("at once", "0:17 1:17,18 2:19")
 		r.after(time.Minute)
 		r.want("after the grace", "1:18 2:19")
-		r.HangUp("n1_18.4294967292")
+		r.StepEnds("18.extern")
 		r.after(time.Minute)
 		r.want("when the job that was seen has ended", "2:19")
 		r.wantReleased(0, 0, 0, 3)
@@ -311,14 +296,14 @@ func TestNoMapping(t *testing.T) {
 	r := newJobsRig(t)
 	r.maps = dcgm.NoMapping
 	r.start()
-	r.Listen("n1_17.4294967292")
+	r.Step("17.extern")
 	r.write("17", r.record("17", 0))
 	r.after(10 * time.Second)
 	got := scrape(t, handler(r.j, processSeries()))
 	if !strings.Contains(jobLines(got), `job_id="17"`) || strings.Contains(got, "quoin_agent_mapping_files") || !strings.Contains(got, "quoin_agent_sweep_errors_total 0") {
 		t.Errorf("series\n%s", got)
 	}
-	r.HangUp("n1_17.4294967292")
+	r.StepEnds("17.extern")
 	r.after(40 * time.Second)
 	if r.hasRecord("17") {
 		t.Error("the record stays")

@@ -29,7 +29,7 @@ func (u uses) keep(j *job, n *topology.Node, p *programs, now moment) {
 	}
 	written := now.up - now.wall.Sub(j.record.Written)
 	j.use.Hold(j.devices, func(uuid string) []uint32 { return p.before(uuid, written) })
-	j.use.Contained = len(j.life.Contained) > 0
+	j.use.Contained = j.life.Contained
 	if len(j.devices) > 0 && n != nil {
 		j.use.Clique = cliqueOf(n, &j.devices[0])
 	}

@@ -56,7 +56,6 @@ const (
 	CallGresConf    = "gresconf"
 	CallMapping     = "mapping"
 	CallRecord      = "record"
-	CallJobInfo     = "jobinfo"
 	CallConfig      = "config"
 	CallEnvironment = "environment"
 	CallSummary     = "summary"

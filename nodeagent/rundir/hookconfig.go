@@ -21,8 +21,8 @@ type HookConfig struct {
 	MappingDir string `json:"mappingDir"`
 	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
 	SummaryDir string `json:"summaryDir,omitempty"`
-	// JobInfo asks slurmctld for what the Prolog's environment lacks, if set.
-	JobInfo *JobInfo `json:"jobInfo,omitempty"`
+	// Scontrol is the absolute path of scontrol. Only a gate with the policy GateHold needs it.
+	Scontrol string `json:"scontrol,omitempty"`
 	// Gate holds jobs across nodes back until IMEX is ready, if set.
 	Gate *Gate `json:"gate,omitempty"`
 }
@@ -35,20 +35,11 @@ type Gate struct {
 	Policy string `json:"policy,omitempty"`
 }
 
-// JobInfo says how to ask slurmctld about a job.
-type JobInfo struct {
-	// Command is the absolute path of scontrol.
-	Command string `json:"command"`
-	// Timeout bounds the answer; DefaultJobInfoTimeout if zero.
-	Timeout Duration `json:"timeout,omitzero"`
-}
-
-// DefaultWait is the longest that one call delays a job or a node. DefaultJobInfoTimeout and DefaultGateWait
-// bound what the hook waits for.
+// DefaultWait is the longest that one call delays a job or a node, without the gate. DefaultGateWait is
+// the longest that the gate does.
 const (
-	DefaultWait           = 2 * time.Second
-	DefaultJobInfoTimeout = 500 * time.Millisecond
-	DefaultGateWait       = 30 * time.Second
+	DefaultWait     = 2 * time.Second
+	DefaultGateWait = 30 * time.Second
 )
 
 // Duration is written as text such as 2s.
@@ -64,12 +55,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-const (
-	// maxJobInfoTimeout is the longest that a question to slurmctld may hold up a job.
-	maxJobInfoTimeout = time.Minute
-	// maxGateWait is longer than an IMEX daemon needs to find all its peers.
-	maxGateWait = 10 * time.Minute
-)
+// maxGateWait is longer than an IMEX daemon needs to find all its peers.
+const maxGateWait = 10 * time.Minute
 
 func (c *HookConfig) check() error {
 	switch {
@@ -77,20 +64,10 @@ func (c *HookConfig) check() error {
 		return errors.New("no mapping directory")
 	case c.SummaryDir != "" && !filepath.IsAbs(c.SummaryDir):
 		return fmt.Errorf("summaryDir %q: want an absolute path", c.SummaryDir)
+	case c.Scontrol != "" && !filepath.IsAbs(c.Scontrol):
+		return fmt.Errorf("scontrol %q: want its absolute path, because slurmd gives a hook no PATH", c.Scontrol)
 	}
-	return errors.Join(c.JobInfo.check(), c.Gate.check())
-}
-
-func (j *JobInfo) check() error {
-	switch {
-	case j == nil:
-		return nil
-	case !filepath.IsAbs(j.Command):
-		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, because slurmd gives a hook no PATH", j.Command)
-	case j.Timeout < 0 || time.Duration(j.Timeout) > maxJobInfoTimeout:
-		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxJobInfoTimeout)
-	}
-	return nil
+	return c.Gate.check()
 }
 
 func (g *Gate) check() error {
@@ -112,8 +89,8 @@ func (d Dir) WriteHookConfig(c HookConfig) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("write hook configuration: %w", err)
 	}
-	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
-		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, because scontrol holds the job", GateHold)
+	if c.Gate != nil && c.Gate.Policy == GateHold && c.Scontrol == "" {
+		return fmt.Errorf("write hook configuration: gate.policy %s: want scontrol too, because it holds the job", GateHold)
 	}
 	return writeJSON(filepath.Join(string(d), HookConfigFile), c, 0o644, 0o755)
 }

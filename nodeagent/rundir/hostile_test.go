@@ -32,7 +32,7 @@ func TestHostileRecords(t *testing.T) {
 		"a long device file":           {"7", `"gpus": [], "devices": ["` + strings.Repeat("x", topology.MaxText+1) + `"]`},
 		"more warnings":                {"7", `"gpus": [], "warnings": [` + many(MaxWarnings+1, `"x"`) + `]`},
 		"a UUID with a line break":     {"7", `"gpus": [], "uuids": ["GPU-a\nb"]`},
-		"a long text":                  {"7", `"gpus": [], "jobName": "` + strings.Repeat("x", topology.MaxText+1) + `"`},
+		"a long text":                  {"7", `"gpus": [], "user": "` + strings.Repeat("x", topology.MaxText+1) + `"`},
 		"a long list":                  {"7", `"gpus": [], "nodeList": "` + strings.Repeat("x", maxList+1) + `"`},
 		"a long run":                   {"7", `"gpus": [], "sluid": "` + strings.Repeat("x", 130<<10) + `"`},
 		"a large file":                 {"7", `"gpus": [], "more": "` + strings.Repeat("x", maxDocument) + `"`},
@@ -101,7 +101,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, tasksFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,18 +110,17 @@ func TestFoldersThatAreLinks(t *testing.T) {
 	record := Record{JobID: "7", Run: Run{StartTime: "100"}, GPUs: []string{"0"}}
 	mark := MarkOf(JobIdentity{JobID: "7"}, Run{}, time.Now(), "")
 	for name, err := range map[string]error{
-		"rights":          Restrict(d, 4711),
-		"record":          d.WriteRecord("7", record),
-		"record again":    d.RewriteRecord("7", record),
-		"record's end":    d.RemoveRecord("7"),
-		"use":             d.Uses().Write("7", NewUse("7", Run{}, time.Now())),
-		"use's end":       d.Uses().Remove("7"),
-		"mark":            d.End(mark),
-		"mark's end":      d.RemoveEnding(mark),
-		"summary":         WriteSummary(d, Summary{Key: "7", Record: record}),
-		"old summaries":   d.PruneSummaries(""),
-		"old endings":     d.PruneEndings(),
-		"blocks of tasks": WritePlaces(d, "7", 0, Places{JobID: "7"}),
+		"rights":        Restrict(d, 4711),
+		"record":        d.WriteRecord("7", record),
+		"record again":  d.RewriteRecord("7", record),
+		"record's end":  d.RemoveRecord("7"),
+		"use":           d.Uses().Write("7", NewUse("7", Run{}, time.Now())),
+		"use's end":     d.Uses().Remove("7"),
+		"mark":          d.End(mark),
+		"mark's end":    d.RemoveEnding(mark),
+		"summary":       WriteSummary(d, Summary{Key: "7", Record: record}),
+		"old summaries": d.PruneSummaries(""),
+		"old endings":   d.PruneEndings(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is no folder") {
 			t.Errorf("%s: error %v", name, err)

@@ -39,15 +39,6 @@ type Record struct {
 	NumNodes string `json:"numNodes,omitempty"`
 	// EndTime is the planned end in seconds since 1970.
 	EndTime string `json:"endTime,omitempty"`
-	// Contain says that slurmd keeps an external step for each job.
-	Contain bool `json:"contain,omitempty"`
-	// InitStart is when process 1 began that slurmd runs under, in clock ticks since the
-	// boot. It tells slurmd's pod from others. 0 is unknown.
-	InitStart uint64 `json:"initStart,omitempty"`
-	// ArrayJobID, ArrayTaskID and JobName are known if the hook may ask slurmctld.
-	ArrayJobID  string `json:"arrayJobID,omitempty"`
-	ArrayTaskID string `json:"arrayTaskID,omitempty"`
-	JobName     string `json:"jobName,omitempty"`
 	// GPUs are the exporter's ids of the job's GPUs. UUIDs has the known ones.
 	GPUs  []string `json:"gpus"`
 	UUIDs []string `json:"uuids,omitempty"`
@@ -155,10 +146,8 @@ func (d Dir) RewriteRecord(key string, r Record) error {
 // ReadRecord reads the record of a key; nil without an error when there is none.
 func (d Dir) ReadRecord(key string) (*Record, error) { return d.folder(jobsFolder).readRecord(key) }
 
-// RemoveRecord removes a record, which may be missing, and what the job's tasks read.
-func (d Dir) RemoveRecord(key string) error {
-	return errors.Join(d.folder(tasksFolder).remove(key), d.folder(jobsFolder).remove(key))
-}
+// RemoveRecord removes a record, which may be missing.
+func (d Dir) RemoveRecord(key string) error { return d.folder(jobsFolder).remove(key) }
 
 // ReadRecords reads all records by key. The errors are by key too; an error of the
 // folder has the empty key. A missing folder has no records.
@@ -181,7 +170,7 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
 	atomicfile.Tidy(string(d))
-	for _, name := range []string{jobsFolder, useFolder, endedFolder, summaryFolder, tasksFolder} {
+	for _, name := range []string{jobsFolder, useFolder, endedFolder, summaryFolder} {
 		if f := d.folder(name); f.check() == nil {
 			atomicfile.Tidy(string(f))
 		}
@@ -199,8 +188,7 @@ func (f folder) writeRecord(key string, r Record) error {
 
 // texts and lists are what Slurm said of the job, which is bounded.
 func (r *Record) texts() []*string {
-	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.QOS, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime,
-		&r.ArrayJobID, &r.ArrayTaskID, &r.JobName}
+	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.QOS, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime}
 }
 
 func (r *Record) lists() []*string { return []*string{&r.NodeList, &r.Indices, &r.Visible} }

@@ -18,7 +18,7 @@ var unstamped = cmpopts.IgnoreFields(Record{}, "APIVersion", "Kind", "Written")
 func TestRecordRoundTrip(t *testing.T) {
 	run := t.TempDir()
 	want := Record{JobID: "7", Run: Run{"s1", "100"}, BootID: "b", User: "u", UID: "1000", Partition: "p", Account: "a", QOS: "q", Cluster: "c", Node: "n",
-		NodeList: "n[1-4]", NumNodes: "4", EndTime: "200", Contain: true, ArrayJobID: "5", ArrayTaskID: "2", JobName: "train", GPUs: []string{"0", "1.7"},
+		NodeList: "n[1-4]", NumNodes: "4", EndTime: "200", GPUs: []string{"0", "1.7"},
 		UUIDs: []string{"GPU-a", "MIG-b"}, Leaving: []string{"3"}, Indices: "0-1", Visible: "GPU-a,MIG-b", Unresolved: true}
 	if err := Dir(run).WriteRecord("7", want); err != nil {
 		t.Fatal(err)

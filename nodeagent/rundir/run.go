@@ -74,13 +74,6 @@ func ProcessStart(stat []byte) uint64 {
 	return start
 }
 
-// InitStart reads when process 1 began: the start of the machine, or of the pod that this
-// process is in. It is 0 if that cannot be read.
-func InitStart() uint64 {
-	stat, _ := atomicfile.Read("/proc/1/stat")
-	return ProcessStart(stat)
-}
-
 // SameBoot says whether two boots can be one. An empty one is not known and is equal to
 // any other.
 func SameBoot(a, b string) bool { return a == b || a == "" || b == "" }

@@ -1,5 +1,5 @@
 // Package again says when work is done again: the next pass of a loop, the pause between
-// failed tries, whether a trouble is new, and one wake-up for many changes. It has no clock, and
+// failed tries, how a problem is logged once, and one wake-up for many changes. It has no clock, and
 // imports the standard library alone.
 package again
 

@@ -1,6 +1,9 @@
 package again
 
 import (
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +61,35 @@ func TestSchedule(t *testing.T) {
 	want("a change after a failure", 71*time.Second)
 	s.At(at(2 * time.Minute))
 	want("something later", 71*time.Second)
+}
+
+// TestLog notes outcomes of two kinds of work.
+func TestLog(t *testing.T) {
+	var text strings.Builder
+	l := NewLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})))
+	for _, outcome := range []struct{ about, err string }{
+		{"a", ""}, {"a", "x"}, {"a", "x"}, {"b", "x"}, {"a", "y"}, {"a", ""}, {"a", ""}, {"a", "y"}, {"b", "x"},
+	} {
+		var err error
+		if outcome.err != "" {
+			err = errors.New(outcome.err)
+		}
+		l.Note(outcome.about, err)
+	}
+	const want = `level=WARN msg=problem about=a err=x
+level=WARN msg=problem about=b err=x
+level=WARN msg=problem about=a err=y
+level=INFO msg="problem is solved" about=a
+level=WARN msg=problem about=a err=y
+`
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
 }
 
 func TestOnceAndNotify(t *testing.T) {

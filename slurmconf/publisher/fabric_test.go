@@ -201,7 +201,7 @@ func TestNoFabricManager(t *testing.T) {
 	store := newMemory(snap)
 	prepare := func(p *Publisher) {
 		p.metrics = NewMetrics(reg)
-		p.metrics.occupancy.Watch(p.jobs, store)
+		p.metrics.occupancy.Watch(p.jobs, store, p.log)
 	}
 	is := func(when, condition string, late bool, want map[string]float64) {
 		t.Helper()

@@ -101,7 +101,7 @@ type Options struct {
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
 	jobs := occupancy.New(o.Slurm)
-	metrics.occupancy.Watch(jobs, store)
+	metrics.occupancy.Watch(jobs, store, log)
 	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs, heard: make(chan struct{}, 1)}
 }
 

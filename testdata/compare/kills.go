@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
@@ -49,7 +50,6 @@ type node struct {
 	dir     string
 	command []string // the hook without its verb
 	repairs bool     // an agent runs
-	steps   map[string]net.Listener
 	next    int
 	killing *sync.Mutex              // of all nodes
 	killed  *atomic.Int64            // hooks of all nodes
@@ -78,7 +78,7 @@ func kills(ctx context.Context, o options) (figures []figure, err error) {
 		var killing sync.Mutex
 		var killed atomic.Int64
 		for i := range of.nodes {
-			n := &node{dir: filepath.Join(o.dir, fmt.Sprintf("node-%t-%d", of.repairs, i)), repairs: of.repairs, steps: map[string]net.Listener{}, killing: &killing, killed: &killed}
+			n := &node{dir: filepath.Join(o.dir, fmt.Sprintf("node-%t-%d", of.repairs, i)), repairs: of.repairs, killing: &killing, killed: &killed}
 			n.command = []string{"/bin/bash", script, "VERB", n.path("map")}
 			if of.repairs {
 				n.command = []string{hook, "VERB", "--run-dir", n.path("run")}
@@ -181,16 +181,13 @@ func (n *node) prepare() error {
 	if err != nil {
 		return err
 	}
-	slurmd := n.path("root/proc/8")
-	for _, dir := range []string{n.path("map"), n.path("store"), n.path("conf-cache"), n.path("root/var/spool/slurmd"), n.path("root/sys/fs/cgroup"), n.path("root/sys/class"), filepath.Dir(n.path("root", bootFile)), slurmd} {
+	for _, dir := range []string{n.path("map"), n.path("store"), n.path("conf-cache"), n.path("root/sys/fs/cgroup"), n.path("root/sys/class"), filepath.Dir(n.path("root", bootFile))} {
 		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // read by others
 			return err
 		}
 	}
 	for name, text := range map[string]string{
 		n.path("root", bootFile):        string(boot),
-		filepath.Join(slurmd, "stat"):   "8 (slurmd) S 1 8 8\n",
-		filepath.Join(slurmd, "status"): "Name:\tslurmd\nUid:\t0\t0\t0\t0\n", filepath.Join(slurmd, "environ"): "",
 		n.path("conf-cache/slurm.conf"): "PrologFlags=Alloc,Contain\n",
 		n.path("conf-cache/gres.conf"):  "Name=gpu File=/dev/nvidia[0-7]\n",
 		n.path("site.yaml"):             "groups: [{racks: 1, nodes: 1, node: \"n{node}\", gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559}}]\n",
@@ -199,8 +196,11 @@ func (n *node) prepare() error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(nodedir.Process{PID: 1, Name: "systemd"}.Put(n.proc()), nodedir.Process{PID: 8, Parent: 1, Name: "slurmd", Start: 1}.Put(n.proc()))
 }
+
+// proc is the node's proc file system.
+func (n *node) proc() string { return n.path("root/proc") }
 
 // startAgent starts quoin agent on the simulated machine, and returns what ends it.
 func (n *node) startAgent(ctx context.Context) (stop func(), err error) {
@@ -309,7 +309,9 @@ func (n *node) round(ctx context.Context) (wrong int, repaired time.Duration, er
 		return 0, 0, err
 	}
 	for job, of := range jobs {
-		_ = n.steps[job].Close()
+		if err := os.RemoveAll(filepath.Join(n.proc(), "10"+job)); err != nil { // its step
+			return 0, 0, err
+		}
 		if err := n.call(ctx, "epilog", job, of, moment(n.took["epilog"])); err != nil {
 			return 0, 0, err
 		}
@@ -322,10 +324,13 @@ func (n *node) round(ctx context.Context) (wrong int, repaired time.Duration, er
 	}
 }
 
-// starts has the first step of a job listen, as slurmstepd does.
-func (n *node) starts(job string) (err error) {
-	n.steps[job], err = net.Listen("unix", n.path("root/var/spool/slurmd/n1_"+job+".4294967292")) //nolint:noctx // at once
-	return err
+// starts starts the external step of a job.
+func (n *node) starts(job string) error {
+	pid, err := strconv.Atoi("10" + job)
+	if err != nil {
+		return err
+	}
+	return nodedir.Step(pid, job+".extern").Put(n.proc())
 }
 
 // wrong counts the jobs with a wrong label on a GPU: the label names another job than the one that holds the GPU.

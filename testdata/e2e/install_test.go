@@ -128,11 +128,11 @@ func (w *world) readme() {
 }
 
 // site is what this site sets beside the page: its nodes have the image, the driver of their GPUs is
-// simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks. A slurmd with
+// simulated, so that /proc is elsewhere. A slurmd with
 // AutoDetect does not see GPUs that are simulated, and Slurm would drain its node: gres.conf lists them. Each node
 // may have a worker pod, and so its taint: there is no other node for the publisher.
 func (w *world) site() []string {
-	return []string{"--set", "image.pullPolicy=Never", "--set", "publisher.tolerations[0].operator=Exists,publisher.tolerations[0].key=nodeset.slinky.slurm.net/worker", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
+	return []string{"--set", "image.pullPolicy=Never", "--set", "publisher.tolerations[0].operator=Exists,publisher.tolerations[0].key=nodeset.slinky.slurm.net/worker", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot,
 		"--set", "config.publicationDefaults.gres.autoDetect=off"}
 }
 

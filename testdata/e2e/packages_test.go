@@ -49,7 +49,6 @@ var installed = map[string]fs.FileMode{
 	"/usr/lib/quoin/quoin-hook":                       0o755,
 	"/usr/lib/quoin/prolog":                           0o755,
 	"/usr/lib/quoin/epilog":                           0o755,
-	"/usr/lib/quoin/taskprolog":                       0o755,
 	"/usr/lib/sysusers.d/quoin.conf":                  0o644,
 	"/usr/lib/systemd/system/quoin-agent.service":     0o644,
 	"/usr/lib/systemd/system/quoin-publisher.service": 0o644,
@@ -129,7 +128,7 @@ func packagesInstall(t *testing.T, dir string) {
 			if out, err := exec.CommandContext(t.Context(), r.Path("usr/bin/quoin"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version.Number) {
 				t.Errorf("quoin version: %v\n%s", err, out)
 			}
-			for _, name := range []string{"prolog", "epilog", "taskprolog"} {
+			for _, name := range []string{"prolog", "epilog"} {
 				text, err := os.ReadFile(r.Path("usr/lib/quoin/" + name))
 				if err != nil || !bytes.Contains(text, []byte("/usr/lib/quoin/quoin-hook")) || bytes.Contains(text, []byte("/opt/")) {
 					t.Errorf("%s: %v\n%s", name, err, text)

@@ -26,7 +26,7 @@ type page struct {
 	ran  map[int]bool // by line
 }
 
-// openPage reads the page. This site has more values of Slinky's, and TaskProlog, which the page leaves out.
+// openPage reads the page. This site has more values of Slinky's.
 func (w *world) openPage(more string) {
 	w.t.Helper()
 	blocks, err := pages.Read(slinkyPage)
@@ -61,30 +61,15 @@ func (w *world) checkout(name string) string {
 	return dir
 }
 
-// boxValues are what this site adds to Slinky's values of the page: its jobs learn their block.
+// boxValues are what this site adds to Slinky's values of the page.
 const boxValues = `
 controller:
   extraConf: |
     TaskPlugin=task/none
-    TaskProlog=/etc/quoin/taskprolog-quoin.sh
     MpiDefault=none
     SlurmdParameters=config_overrides
     SlurmctldDebug=verbose
     SlurmdDebug=verbose
-nodesets:
-  gpu:
-    slurmd:
-      volumeMounts:
-      - {name: quoin-bin, mountPath: /opt/quoin/bin, readOnly: true}
-      - {name: quoin-run, mountPath: /run/quoin}
-      - {name: job-mapping, mountPath: /var/lib/dcgm-exporter/job-mapping}
-      - {name: quoin-task, mountPath: /etc/quoin}
-    podSpec:
-      volumes:
-      - {name: quoin-bin, hostPath: {path: /opt/quoin/bin, type: DirectoryOrCreate}}
-      - {name: quoin-run, hostPath: {path: /run/quoin, type: DirectoryOrCreate}}
-      - {name: job-mapping, hostPath: {path: /var/lib/dcgm-exporter/job-mapping, type: DirectoryOrCreate}}
-      - {name: quoin-task, configMap: {name: quoin-hook-task, defaultMode: 0755}}
 `
 
 // follow does what the page says below a heading. It writes the files. It runs the commands; if

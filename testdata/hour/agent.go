@@ -38,8 +38,8 @@ func AgentText(n, minute int) string {
 func (n *Node) sayJobs(add say, index, minute int) {
 	for i := range n.Devices {
 		for _, j := range Holders(Place{index, i}, minute) {
-			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",qos="%s",cluster="%s",clique="%s"`,
-				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, j.QOS, Cluster, n.Clique), 1)
+			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",user="%s",partition="%s",account="%s",qos="%s",cluster="%s",clique="%s"`,
+				j.ID, j.User, j.Partition, j.Account, j.QOS, Cluster, n.Clique), 1)
 		}
 	}
 }
@@ -233,7 +233,18 @@ func PublisherText(leader, minute int) string {
 			fmt.Fprintf(&s, "quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)
 		}
 	}
-	return s.String() + membersText(leader, minute) + segmentsText(leader)
+	return s.String() + membersText(leader, minute) + segmentsText(leader) + jobsText(leader, minute)
+}
+
+// jobsText is what the leader hears from Slurm of the jobs that run, two minutes after the agents.
+func jobsText(leader, minute int) string {
+	var s strings.Builder
+	for i := range Jobs {
+		if j := &Jobs[i]; leader == 1 && j.From+1 < minute && minute < j.To {
+			fmt.Fprintf(&s, "quoin_job_info{publication=\"slurm\",cluster=%q,job_id=%q,array_job_id=%q,job_name=%q,qos=%q} 1\n", Cluster, j.ID, j.Array, j.Name, j.QOS)
+		}
+	}
+	return s.String()
 }
 
 // BlockNodes is how many nodes of each block are free, busy and unavailable.

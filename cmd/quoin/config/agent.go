@@ -61,17 +61,13 @@ type Jobs struct {
 	// JobsGroup is the group, by number or name, that may read records, uses and summaries
 	// of jobs in the run directory. Empty: root only.
 	JobsGroup string `yaml:"jobsGroup"`
-	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without % patterns. Empty:
-	// var/spool/slurmd of hostRoot.
-	SlurmdSpool []string `yaml:"slurmdSpool"`
-	// HookJobInfo is the absolute path of scontrol, which the hook asks once for a job's name, account
-	// and array, and for its blocks if a TaskProlog needs them. Empty: none.
-	HookJobInfo string `yaml:"hookJobInfo"`
 	// HookGate is what the Prolog of a job on several nodes does if IMEX is not ready in time: warn
 	// (the job starts), fail, or hold (the job is queued again). off does not wait.
 	HookGate string `yaml:"hookGate"`
 	// HookGateWait is the longest that this Prolog waits for IMEX.
 	HookGateWait time.Duration `yaml:"hookGateWait"`
+	// HookScontrol is scontrol's absolute path on the nodes. hookGate hold needs it. Empty: none.
+	HookScontrol string `yaml:"hookScontrol"`
 	// HookSummaryDir is a directory for a summary of each job that has ended, beside the one in
 	// runDir. Nodes may share it.
 	HookSummaryDir string `yaml:"hookSummaryDir"`
@@ -144,13 +140,10 @@ func (a *Agent) check(wrong *checks) {
 }
 
 func (j *Jobs) check(wrong *checks) {
-	for _, dir := range j.SlurmdSpool {
-		wrong.want(!strings.Contains(dir, "%"), "slurmdSpool", dir, "the directory as it is on this node, with %n and %h written out")
-	}
 	wrong.want(j.HookSummaryDir == "" || filepath.IsAbs(j.HookSummaryDir), "hookSummaryDir", j.HookSummaryDir, "an absolute path")
-	wrong.want(j.HookJobInfo == "" || filepath.IsAbs(j.HookJobInfo), "hookJobInfo", j.HookJobInfo, "the absolute path of scontrol, because slurmd gives a hook no PATH")
+	wrong.want(j.HookScontrol == "" || filepath.IsAbs(j.HookScontrol), "hookScontrol", j.HookScontrol, "the absolute path of scontrol, because slurmd gives a hook no PATH")
 	wrong.want(slices.Contains([]string{GateOff, rundir.GateWarn, rundir.GateFail, rundir.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")
-	wrong.want(j.HookGate != rundir.GateHold || j.HookJobInfo != "", "hookGate", j.HookGate, "hookJobInfo too, because scontrol puts the job back")
+	wrong.want(j.HookGate != rundir.GateHold || j.HookScontrol != "", "hookGate", j.HookGate, "hookScontrol too, because scontrol puts the job back")
 	wrong.want(j.HookGateWait > 0 && j.HookGateWait <= 10*time.Minute, "hookGateWait", j.HookGateWait, "more than 0 and at most 10m")
 }
 

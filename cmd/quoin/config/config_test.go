@@ -13,7 +13,7 @@ import (
 
 // TestSettings has settings of every kind of value, beside a file.
 func TestSettings(t *testing.T) {
-	const file = "agent: {slurmdSpool: &dirs [x]}\npublicationDefaults: {tierLabels: *dirs, gres: {types: {A: a}}}\npublications:\n  a:\n  b: {configMap: b}\n"
+	const file = "publicationDefaults: {tierLabels: [x], gres: {types: {A: a}}}\npublications:\n  a:\n  b: {configMap: b}\n"
 	tests := []struct {
 		set  string
 		want string // in the configuration as it is printed
@@ -24,8 +24,8 @@ func TestSettings(t *testing.T) {
 		{"publicationDefaults.gres.types={B: b}", "types:\n        B: b\n      leaveOut"},
 		{"publicationDefaults.gres.leaveOut={n1: [/dev/nvidia3]}", "leaveOut:\n        n1:\n          - /dev/nvidia3\n"},
 		{"publicationDefaults.gres.types=", "types: {}\n"},
-		{"agent.slurmdSpool=/y,/z", "slurmdSpool:\n    - /y\n    - /z\n"},
-		{"agent.slurmdSpool=", "slurmdSpool: []\n"},
+		{"publicationDefaults.tierLabels=rack,row", "tierLabels:\n      - rack\n      - row\n"},
+		{"publicationDefaults.tierLabels=", "tierLabels: []\n"},
 		{"agent.logLevel=debug", "logLevel: debug\n"},
 		{"agent.jobsGroup=null", `jobsGroup: "null"`},
 		{"agent.hookGateWait=1m30s", "hookGateWait: 1m30s\n"},
@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 		{"types that are no pairs", "publicationDefaults: {gres: {types: NVIDIA GB200}}\n", "", `q.yaml:1: publicationDefaults.gres.types: "NVIDIA ...": want keys and values`},
 		{"a URL that the agent refuses", "agent: {dcgmExporter: localhost}\n", "", `q.yaml:1: agent.dcgmExporter: "localhost": want a URL`},
 		{"a log level that the publisher refuses", "publisher: {logLevel: loud}\n", "", `q.yaml:1: publisher.logLevel: "loud": want debug, info`},
-		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want dcgmExporter, dcgmHostEngine, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hostRoot, jobsGroup`},
+		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want dcgmExporter, dcgmHostEngine, healthListen, hookGate, hookGateWait, hookScontrol, hookSummaryDir, hostRoot, jobsGroup`},
 		{"a bad value of the agent", "agent:\n  hookGateWait: soon\n", "", `q.yaml:2: agent.hookGateWait: "soon": want a number and a unit, such as 30s`},
 		{"keys for a value", "publisher:\n  listen:\n    port: 1\n", "", `q.yaml:3: publisher.listen: want text`},
 		{"an alias for a value", "publisher: {listen: &a soon}\nagent: {hookGateWait: *a}\n", "", `q.yaml:1: "soon": want a number and a unit`},
@@ -159,9 +159,9 @@ func TestErrors(t *testing.T) {
 		{"a text for a section", "agent: 3\n", "", `q.yaml:1: agent: "3": want keys and values`},
 		{"a gate that waits for ever", "", "agent.hookGateWait=11m", `--set: agent.hookGateWait: "11m0s": want more than 0 and at most 10m`},
 		{"a key that went", "publicationDefaults:\n  confirmTime: 1m\n", "", `q.yaml:2: unknown key "confirmTime": facts must name a new place for 10 s`},
-		{"slurmd's pattern", "", "agent.slurmdSpool=/var/spool/slurmd/%n", `agent.slurmdSpool: "/var/spool/slurmd/%n": want the directory as it is on this node, with %n and %h written out`},
+		{"a key that went from a setting", "", "agent.slurmdSpool=/var/spool/slurmd", `unknown key "slurmdSpool": steps are found by their processes`},
 		{"setting of a relative directory of summaries", "", "agent.hookSummaryDir=summaries", `--set: agent.hookSummaryDir: "summaries": want an absolute path`},
-		{"scontrol by the PATH", "", "agent.hookJobInfo=scontrol", `--set: agent.hookJobInfo: "scontrol": want the absolute path of scontrol`},
+		{"scontrol by the PATH", "", "agent.hookScontrol=scontrol", `--set: agent.hookScontrol: "scontrol": want the absolute path of scontrol`},
 		{"setting of an unknown key", "", "publisher.lisen=x", `--set publisher.lisen=x: unknown key "lisen": want healthListen, kubeconfig, leaderElect, listen`},
 		{"setting of a key without its section", "", "flatTopology=true", `--set flatTopology=true: unknown key "flatTopology": it is a key of publicationDefaults`},
 		{"a key of two other sections", "agent:\n  namespace: x\n", "", `q.yaml:2: unknown key "namespace": it is a key of publisher and of imex and of publicationDefaults`},

@@ -95,6 +95,8 @@ var gone = map[string]string{
 	"interval":        "the machine is read every 5 s",
 	"sampleInterval":  "GPUs of jobs are sampled every 10 s",
 	"sweepInterval":   "jobs that ended are looked for every 10 s",
+	"hookJobInfo":     "job names come from the publisher's Slurm; hookScontrol is for hookGate: hold",
+	"slurmdSpool":     "steps are found by their processes, wherever slurmd keeps them",
 	"hookWait":        "a call of the hook takes 2 s at most",
 	"dcgmInterval":    "DCGM's ids are read every 10 minutes, and when GPUs change",
 }

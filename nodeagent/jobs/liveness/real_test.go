@@ -1,75 +1,61 @@
 package liveness
 
 import (
-	"cmp"
-	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
-// TestRealSteps finds the steps of jobs that a real slurmd runs: in its control groups of version 2, and by the sockets of
-// the steps.
+// TestRealSteps finds the steps of jobs that real slurmds run, with control groups of version 2 and without
+// any.
 func TestRealSteps(t *testing.T) {
 	t.Parallel()
-	conf := slurmrig.Config{
-		SlurmConf: "PrologFlags=Alloc,Contain\nProlog=/etc/slurm/prolog.sh\n" +
-			"NodeName=n1 NodeAddr=127.0.0.1 Port=20001 CPUs=2\nPartitionName=main Nodes=ALL Default=YES\n",
-		Files:         map[string]string{"prolog.sh": "#!/bin/bash\necho \"$SLURM_JOB_SLUID\" >/tmp/sluid.$SLURM_JOB_ID\n"},
-		Slurmd:        "n1",
-		ControlGroups: true,
-	}
 	for _, release := range slurmrig.Releases() {
-		t.Run(release.Slurm, func(t *testing.T) {
-			t.Parallel()
-			c := slurmrig.StartTest(t, release, conf)
-			scope, spool := filepath.Join(c.ControlGroups(), "system.slice/n1_slurmstepd.scope"), filepath.Join(c.Dir, ".rig/spool/n1")
-			sorted := func(all []sighting) []sighting {
-				slices.SortFunc(all, func(a, b sighting) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-				return all
-			}
-			sightings := func(alive bool) []sighting {
-				return sorted([]sighting{{scope, "n1", alive, true, true}, {spool, "n1", alive, false, false}, {spool, "n1", alive, true, false}, {spool, "n1", alive, true, true}})
-			}
-			for _, end := range []struct {
-				job, how string
-				command  []string
-				left     []sighting
-			}{
-				{"1", "cancelled", []string{"scancel", "1"}, nil},
-				{"2", "killed", []string{"pkill", "-9", "-x", "slurmstepd|sleep|srun"}, sightings(false)},
-			} {
-				c.RunTest(t, "sbatch", "-o", "/dev/null", "--wrap", "srun sleep 600 & exec sleep 600")
-				var sluid string
-				await.Until(t, "the job's Prolog", func() bool {
-					out, err := c.Run(t.Context(), "cat", "/tmp/sluid."+end.job)
-					sluid = strings.TrimSpace(out)
-					return err == nil && strings.HasSuffix(out, "\n")
+		for _, flags := range []string{"Alloc", "Contain"} {
+			t.Run(release.Slurm+" "+flags, func(t *testing.T) {
+				t.Parallel()
+				c := slurmrig.StartTest(t, release, slurmrig.Config{
+					SlurmConf:     "PrologFlags=" + flags + "\nDefMemPerCPU=10\nNodeName=n[1-2] NodeAddr=127.0.0.1 Port=[20001-20002] CPUs=4 RealMemory=1000\nPartitionName=main Nodes=ALL Default=YES\n",
+					Slurmd:        "n[1-2]",
+					ControlGroups: flags == "Contain",
 				})
-				for _, step := range []string{"step_extern", "step_batch", "step_0"} {
-					await.Until(t, step, func() bool { return isDir(filepath.Join(scope, cmp.Or(sluid, "job_"+end.job), step)) })
+				extern := flags == "Contain"
+				look := func() processes {
+					return readProcesses(filepath.Join("/proc", c.PID(), "root", release.Root(), "proc"))
 				}
-				wanted := wantedJobs{}
-				wanted.add(end.job, sluid)
-				seen := func(what string, want []sighting) {
+				seen := func(what string, want map[string]steps) {
 					t.Helper()
 					var diff string
 					await.Until(t, what, func() bool {
-						s := stepScanner{spools: []string{spool}, cgroupRoot: c.ControlGroups()}
-						diff = gocmp.Diff(want, sorted(s.scan(wanted, true, 0).jobs[end.job]), gocmp.AllowUnexported(sighting{}))
-						return diff == ""
+						p := look()
+						diff = cmp.Diff(want, p.steps, cmp.AllowUnexported(steps{}))
+						return diff == "" && p.quiet && p.slurmd > 0 && p.init > 0
 					}, func() string { return "(-want +got):\n" + diff + c.Log("n1") })
 				}
-				seen("the job lives", sightings(true))
-				c.RunTest(t, end.command...)
-				seen("the job was "+end.how, end.left)
-			}
-		})
+				seen("no job", map[string]steps{})
+				c.RunTest(t, "sbatch", "-w", "n1", "-o", "/dev/null", "--wrap", "exec sleep 600")
+				c.RunTest(t, "sbatch", "-N2", "--array=0-0", "-o", "/dev/null", "--wrap", "srun sleep 600")
+				living := map[string]steps{"1": {extern, true}, "2": {extern, true}}
+				seen("batch jobs, one on two nodes", living)
+				c.RunTest(t, "scontrol", "suspend", "1")
+				c.Kill("slurmd")
+				if diff := cmp.Diff(processes{steps: living}, look(), cmp.AllowUnexported(processes{}, steps{}), cmpopts.IgnoreFields(processes{}, "init")); diff != "" {
+					t.Errorf("without a slurmd (-want +got):\n%s", diff)
+				}
+				for _, node := range []string{"n1", "n2"} {
+					if err := c.Slurmd(t.Context(), node); err != nil {
+						t.Fatal(err)
+					}
+				}
+				seen("the next slurmds", living)
+				c.RunTest(t, "scancel", "1", "2")
+				seen("cancelled", map[string]steps{})
+			})
+		}
 	}
 }

@@ -35,23 +35,14 @@ type Run struct {
 	// when an Epilog that did not come to its end has taken them away.
 	Shown bool    `json:"shown,omitempty"`
 	Taken Absence `json:"taken,omitzero"`
-	// Contained are the sources that have shown the lasting step. Missing is since when
-	// none shows it.
-	Contained []string `json:"contained,omitempty"`
-	Missing   Absence  `json:"missing,omitzero"`
-	// NoProlog is since when slurmd has run no Prolog of the job.
+	// Contained says that the job's external or batch step was seen. Missing is since when
+	// no step is seen.
+	Contained bool    `json:"contained,omitempty"`
+	Missing   Absence `json:"missing,omitzero"`
+	// NoProlog is since when slurmd has run no Prolog.
 	NoProlog Absence `json:"noProlog,omitzero"`
-
-	// PodSeen says that process 1 of slurmd's pod was seen. PodGone is since when it is
-	// missing.
-	PodSeen bool    `json:"podSeen,omitempty"`
-	PodGone Absence `json:"podGone,omitzero"`
-
-	seen bool // a step was seen
 }
 
 // PrologRuns forgets for how long the run was missing, because a Prolog of it has
 // just written its record.
-func (r *Run) PrologRuns() {
-	r.Missing, r.NoProlog, r.PodSeen, r.PodGone = Absence{}, Absence{}, false, Absence{}
-}
+func (r *Run) PrologRuns() { r.Missing, r.NoProlog = Absence{}, Absence{} }

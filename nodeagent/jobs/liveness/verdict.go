@@ -3,12 +3,12 @@ package liveness
 import "time"
 
 const (
-	// grace is how long a job's lasting step must be missing, and a line in the
+	// grace is how long the steps of a job must be missing, and a line in the
 	// mapping must belong to no job, before it is released.
 	grace = 20 * time.Second
 	// minLooks is how many looks must have found it so.
 	minLooks = 2
-	// overdueAfter is how long after its planned end a job that no source shows is
+	// overdueAfter is how long after its planned end a job that was never seen is
 	// released: Slurm ends jobs late by OverTimeLimit and KillWait.
 	overdueAfter = 5 * time.Minute
 	// longestProlog is how long a job without its external step counts as in its
@@ -22,8 +22,8 @@ const (
 // Why the agent, and not the job's Epilog, releases GPUs.
 const (
 	Boot    = "boot"    // the node has booted since
-	Ended   = "ended"   // the job's lasting step was there and is gone, or its Epilog has begun
-	Overdue = "overdue" // no source shows the job, and its planned end is long past
+	Ended   = "ended"   // the job's steps were there and are gone, or its Epilog has begun
+	Overdue = "overdue" // the job was never seen, and its planned end is long past
 	Orphan  = "orphan"  // the line has no record
 )
 
@@ -35,24 +35,15 @@ type facts struct {
 	epilog bool
 	// seen says that a step of the job lives.
 	seen bool
-	// remains says that something is left of a step, and nobody can tell whether the
-	// step lives.
-	remains bool
-	// readable says that a source can be read that has shown the external step of any
-	// job before.
-	readable bool
-	// contained says that the job's lasting step, the external or the batch step, was
-	// seen in this run, and that all sources that showed it can be read now.
+	// shows says that a step of the job would be seen if the job lived.
+	shows bool
+	// contained says that a step was seen in this run that lives as long as the job: the external or the batch
+	// step.
 	contained bool
-	// missing is for how long no source has shown the lasting step, and slurmd has had
-	// no Prolog or Epilog of the job.
+	// missing is for how long no step is seen that should be.
 	missing time.Duration
-	// noProlog says that slurmd has had no Prolog of the job running for the grace.
+	// noProlog says that slurmd has had no Prolog running for the grace.
 	noProlog bool
-	// podGone is for how long slurmd's pod has been gone, and with it all steps.
-	podGone time.Duration
-	// contain says that Slurm keeps an external step for each job.
-	contain bool
 	// past is how long ago the job's planned end was. It is negative before that, and
 	// if the end is not known.
 	past time.Duration
@@ -78,12 +69,10 @@ func judge(f facts) Verdict {
 		return Verdict{Dead: Ended}
 	case f.seen:
 		return Verdict{Proven: true}
-	case f.contain && f.podGone >= grace:
-		return Verdict{Dead: Ended}
-	case f.contained && !f.remains && f.missing >= grace:
-		return Verdict{Dead: Ended}
-	case !f.readable || f.contained || f.remains || !f.contain || f.missing < grace:
+	case !f.shows || f.missing < grace:
 		return Verdict{}
+	case f.contained:
+		return Verdict{Dead: Ended}
 	case f.past >= overdueAfter:
 		return Verdict{Dead: Overdue}
 	case f.missing >= buriedAfter:

@@ -7,8 +7,8 @@ import (
 
 func TestJudge(t *testing.T) {
 	const hour = time.Hour
-	gone := facts{readable: true, contained: true, missing: grace, contain: true, past: -hour}
-	late := facts{readable: true, contain: true, past: overdueAfter, missing: grace}
+	gone := facts{shows: true, contained: true, missing: grace, past: -hour}
+	late := facts{shows: true, past: overdueAfter, missing: grace}
 	with := func(f facts, change func(*facts)) facts { change(&f); return f }
 	tests := []struct {
 		name  string
@@ -18,34 +18,23 @@ func TestJudge(t *testing.T) {
 		{"nothing is known", facts{past: -hour}, Verdict{}},
 		{"of another boot", with(gone, func(f *facts) { f.otherBoot, f.seen = true, true }), Verdict{Dead: Boot}},
 		{"its Epilog has begun", facts{epilog: true, seen: true, past: -hour}, Verdict{Dead: Ended}},
-		{"a step lives", facts{readable: true, seen: true, past: -hour}, Verdict{Proven: true}},
+		{"a step lives", facts{seen: true, past: -hour}, Verdict{Proven: true}},
 		{"a step lives past the end", with(late, func(f *facts) { f.seen = true }), Verdict{Proven: true}},
-		{"a step lives, the lasting one is gone", with(gone, func(f *facts) { f.seen = true }), Verdict{Proven: true}},
 
-		{"the lasting step is gone", gone, Verdict{Dead: Ended}},
+		{"its steps are gone", gone, Verdict{Dead: Ended}},
 		{"gone for less than the grace", with(gone, func(f *facts) { f.missing = grace - 1 }), Verdict{}},
-		{"something is left of it", with(gone, func(f *facts) { f.remains = true }), Verdict{}},
-		{"gone, batch step without Contain", with(gone, func(f *facts) { f.contain = false }), Verdict{Dead: Ended}},
-		{"missing and never there", with(gone, func(f *facts) { f.contained = false }), Verdict{}},
-
-		{"never seen, and its pod is gone", facts{contain: true, podGone: grace, past: -hour}, Verdict{Dead: Ended}},
-		{"its pod is gone for less than the grace", facts{contain: true, podGone: grace - 1, past: -hour}, Verdict{}},
-		{"its pod is gone, without Contain", facts{podGone: grace, past: -hour}, Verdict{}},
-		{"its pod is gone, a step lives", facts{contain: true, podGone: grace, seen: true, past: -hour}, Verdict{Proven: true}},
+		{"gone, and no process is seen", with(gone, func(f *facts) { f.shows = false }), Verdict{}},
+		{"never seen, and none would be", facts{missing: grace, noProlog: true, past: hour}, Verdict{}},
 
 		{"never seen and overdue", late, Verdict{Dead: Overdue}},
 		{"overdue, and missing for less than the grace", with(late, func(f *facts) { f.missing = grace - 1 }), Verdict{}},
+		{"overdue by less", with(late, func(f *facts) { f.past = overdueAfter - 1 }), Verdict{}},
+		{"overdue, none would be seen", with(late, func(f *facts) { f.shows = false }), Verdict{}},
+		{"overdue, the step went just now", with(late, func(f *facts) { f.contained, f.missing = true, 0 }), Verdict{}},
 		{"its Prolog may run", with(late, func(f *facts) { f.past, f.missing = -hour, longestProlog-1 }), Verdict{}},
 		{"its Prolog does not run", with(late, func(f *facts) { f.past, f.noProlog = -hour, true }), Verdict{Hidden: true}},
-		{"its Prolog does not run, something is left", with(late, func(f *facts) { f.past, f.noProlog, f.remains = -hour, true, true }), Verdict{}},
 		{"its Prolog cannot run as long", with(late, func(f *facts) { f.past, f.missing = -hour, longestProlog }), Verdict{Hidden: true}},
-		{"not seen for long, where that is not sure", with(late, func(f *facts) { f.past, f.missing, f.contain, f.noProlog = -hour, hour/2, false, true }), Verdict{}},
 		{"not seen for very long", with(late, func(f *facts) { f.past, f.missing = -hour, buriedAfter }), Verdict{Dead: Ended}},
-		{"overdue by less", with(late, func(f *facts) { f.past = overdueAfter - 1 }), Verdict{}},
-		{"overdue, something is left", with(late, func(f *facts) { f.remains = true }), Verdict{}},
-		{"overdue, no external steps here", with(late, func(f *facts) { f.contain = false }), Verdict{}},
-		{"overdue, no source can be read", with(late, func(f *facts) { f.readable = false }), Verdict{}},
-		{"overdue, the step went just now", with(late, func(f *facts) { f.contained, f.missing = true, 0 }), Verdict{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,17 +46,16 @@ func TestJudge(t *testing.T) {
 }
 
 // TestJudgeNeverReleasesWhatIsSeen tries every combination. A job that is seen in this boot
-// and before its Epilog is never released. A job is not released either if no source can say
-// anything about it.
+// and before its Epilog is never released. A job is not released either if no step of it would be seen.
 func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 	n := 0
-	for bits := range 1 << 6 {
+	for bits := range 1 << 4 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, past := range []time.Duration{-time.Hour, 0, overdueAfter, 1000 * time.Hour} {
 			for _, missing := range []time.Duration{0, grace, 1000 * time.Hour} {
-				f := facts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), noProlog: is(5), past: past, missing: missing}
+				f := facts{seen: is(0), shows: is(1), contained: is(2), noProlog: is(3), past: past, missing: missing}
 				v := judge(f)
-				if n++; (v.Dead != "" || v.Hidden) && (f.seen || f.remains || !f.contained && !f.readable) {
+				if n++; (v.Dead != "" || v.Hidden) && (f.seen || !f.shows) {
 					t.Fatalf("%+v: %+v", f, v)
 				}
 				if v.Proven != f.seen {
@@ -76,7 +64,7 @@ func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 			}
 		}
 	}
-	if n != 1<<6*4*3 {
+	if n != 1<<4*4*3 {
 		t.Errorf("%d combinations tried", n)
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -55,7 +56,8 @@ func WriteJSON(w io.Writer, runs []Run, now time.Time) error {
 
 func (r *Run) report(now time.Time) Report {
 	j := &r.job
-	out := Report{JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, JobName: j.JobName, User: j.User, Account: j.Account, QOS: j.QOS,
+	array, task, _ := strings.Cut(r.array, "_")
+	out := Report{JobID: j.JobID, ArrayJobID: array, ArrayTaskID: task, JobName: r.jobName, User: j.User, Account: j.Account, QOS: j.QOS,
 		Partition: j.Partition, Cluster: j.Cluster, Running: !r.Ended(), Start: known(j.Started()), End: known(r.ended()),
 		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Nodes: []reportedNode{}, Totals: r.totals()}
 	for i := range r.nodes {

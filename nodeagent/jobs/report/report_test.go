@@ -61,7 +61,6 @@ func names(runs []Run) string {
 func TestGroupRuns(t *testing.T) {
 	later := func(r *rundir.Record) { r.StartTime = fmt.Sprint(start + 100) }
 	cluster := func(name string) func(*rundir.Record) { return func(r *rundir.Record) { r.Cluster = name } }
-	task := func(r *rundir.Record) { r.ArrayJobID, r.ArrayTaskID = "9", "2" }
 	for _, tt := range []struct {
 		name  string
 		nodes []nodeRun
@@ -74,10 +73,7 @@ func TestGroupRuns(t *testing.T) {
 		{"jobs in the order of their starts", []nodeRun{on("6", "n1", 0).with(later), on("10", "n1", 0), on("9", "n1", 0)}, "9:n1 10:n1 6:n1", "6", "6:n1"},
 		{"two runs of a job", []nodeRun{on("7", "n2", 0).with(later), on("7", "n1", 5)}, "7:n1 7:n2", "7", "7:n2"},
 		{"two clusters", []nodeRun{on("7", "n1", 0).with(cluster("b")), on("7", "n2", 0).with(cluster("a"))}, "7:n2 7:n1", "7", "7:n2 7:n1"},
-		{"a task by its array", []nodeRun{on("11", "n1", 0).with(task), on("9", "n1", 0)}, "9:n1 9_2:n1", "9", "9:n1 9_2:n1"},
-		{"a task by its number", []nodeRun{on("11", "n1", 0).with(task), on("9", "n1", 0)}, "9:n1 9_2:n1", "9_2", "9_2:n1"},
 		{"a job that is not there", []nodeRun{on("7", "n1", 0)}, "7:n1", "8", ""},
-		{"a task that only one node knows", []nodeRun{on("11", "n1", 0), on("11", "n2", 0).with(task)}, "9_2:n1,n2", "9_2", "9_2:n1,n2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			runs := groupRuns(tt.nodes)
@@ -88,6 +84,47 @@ func TestGroupRuns(t *testing.T) {
 				t.Errorf("last of %s: %s, want %s", tt.id, got, tt.last)
 			}
 		})
+	}
+}
+
+// TestCall gives a run the name and the array that Slurm tells of the same run, and finds it by them.
+func TestCall(t *testing.T) {
+	record := func(cluster, start string) *rundir.Record {
+		return &rundir.Record{JobID: "11", Cluster: cluster, Run: rundir.Run{StartTime: start}}
+	}
+	same := fmt.Sprint(start)
+	in := func(cluster, start string) func(*rundir.Record) {
+		return func(r *rundir.Record) { r.Cluster, r.StartTime = cluster, start }
+	}
+	for _, tt := range []struct {
+		name  string
+		node  nodeRun
+		slurm *rundir.Record
+		want  bool
+	}{
+		{"the run", on("11", "n1", 0).with(in("a", same)), record("a", same), true},
+		{"a record that knows less", on("11", "n1", 0).with(in("", "")), record("a", same), true},
+		{"an answer that knows less", on("11", "n1", 0).with(in("a", same)), record("", ""), true},
+		{"an earlier run", on("11", "n1", 0).with(in("a", "5")), record("a", same), false},
+		{"another cluster", on("11", "n1", 0).with(in("b", same)), record("a", same), false},
+		{"another job", on("9", "n1", 0).with(in("a", same)), record("a", same), false},
+		{"a run that has ended", on("11", "n1", 60).with(in("a", same)), record("a", same), false},
+	} {
+		runs := groupRuns([]nodeRun{tt.node})
+		if got := runs[0].Is(tt.slurm); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+	runs := append(groupRuns([]nodeRun{on("11", "n1", 0), on("9", "n1", 0)}), OfSlurm(record("", "")))
+	runs[1].Call("train", "9_2", "high")
+	for id, want := range map[string]string{"9": "9:n1 9_2:n1", "9_2": "9_2:n1", "11": "9_2:n1 11:", "9_1": "", "_2": "", "": ""} {
+		if got := names(Of(runs, id, true)); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	said, array, task := runs[1].report(time.Unix(start, 0)), "9", "2"
+	if said.JobName != "train" || said.ArrayJobID != array || said.ArrayTaskID != task || said.QOS != "high" || jobTitle(&runs[1]) != "9_2 (11)" {
+		t.Errorf("%+v, %s", said, jobTitle(&runs[1]))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -26,10 +27,24 @@ type Run struct {
 	// node may have said.
 	job   rundir.Record
 	nodes []nodeRun
+	// jobName and array are what only Slurm knows. array is such as 4711_3 for a task of an array.
+	jobName, array string
 }
 
 // OfSlurm is a run that only Slurm knows: no node's record is known.
 func OfSlurm(job *rundir.Record) Run { return Run{job: *job} }
+
+// Is reports whether the run is that of a job that runs according to Slurm. What is not known is
+// equal to anything.
+func (r *Run) Is(job *rundir.Record) bool {
+	start, other := r.job.StartTime, job.StartTime
+	return !r.Ended() && r.job.Identity().Same(job.Identity()) && (start == other || start == "" || other == "")
+}
+
+// Call gives the run what Slurm calls its job. array is such as 4711_3 for a task of an array.
+func (r *Run) Call(jobName, array, qos string) {
+	r.jobName, r.array, r.job.QOS = jobName, array, cmp.Or(r.job.QOS, qos)
+}
 
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
@@ -63,10 +78,9 @@ func whole(nodes []nodeRun) rundir.Record {
 	job := nodes[0].record
 	for i := range nodes {
 		r := &nodes[i].record
-		job.ArrayJobID, job.ArrayTaskID = cmp.Or(job.ArrayJobID, r.ArrayJobID), cmp.Or(job.ArrayTaskID, r.ArrayTaskID)
-		job.JobName, job.NumNodes = cmp.Or(job.JobName, r.JobName), cmp.Or(job.NumNodes, r.NumNodes)
 		job.User, job.Account = cmp.Or(job.User, r.User), cmp.Or(job.Account, r.Account)
 		job.QOS, job.Partition = cmp.Or(job.QOS, r.QOS), cmp.Or(job.Partition, r.Partition)
+		job.NumNodes = cmp.Or(job.NumNodes, r.NumNodes)
 	}
 	return job
 }
@@ -108,24 +122,20 @@ func (r *Run) numNodes() int {
 // Ended says whether the run has ended on all of its known nodes.
 func (r *Run) Ended() bool { return !r.ended().IsZero() }
 
-// name is the job's id. For a task of an array it is the array's id and the task's.
-func (r *Run) name() string {
-	if r.job.ArrayJobID == "" || r.job.ArrayTaskID == "" {
-		return r.job.JobID
-	}
-	return r.job.ArrayJobID + "_" + r.job.ArrayTaskID
-}
+// name is the job's id. For a task of an array it is the array's id and the task's, if Slurm has said them.
+func (r *Run) name() string { return cmp.Or(r.array, r.job.JobID) }
 
 // isOf says whether id names the run's job: by its own id, by the ids of its array
 // and task, or by its array's alone.
 func (r *Run) isOf(id string) bool {
-	return id != "" && (id == r.job.JobID || id == r.name() || id == r.job.ArrayJobID)
+	array, _, _ := strings.Cut(r.array, "_")
+	return id != "" && (id == r.job.JobID || id == r.array || id == array)
 }
 
 // Of returns the runs of the job that id names: its last run, or all of them. id is a
 // job's id, an array's id, or an array's id and a task such as 4711_3.
 func Of(runs []Run, id string, all bool) []Run {
-	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.isOf(id) })
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return !r.isOf(id) })
 	if all {
 		return runs
 	}

@@ -72,7 +72,7 @@ func WriteTable(w io.Writer, v View, r *Run) {
 const momentLayout = "2006-01-02 15:04:05"
 
 func printHead(w io.Writer, v View, r *Run) {
-	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(r.job.JobName), " "))
+	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(r.jobName), " "))
 	var user strings.Builder
 	user.WriteString(cmp.Or(Printable(r.job.User), "-"))
 	for _, f := range [][2]string{{"account", r.job.Account}, {"qos", r.job.QOS}, {"partition", r.job.Partition}, {"cluster", r.job.Cluster}} {

@@ -47,7 +47,7 @@ type Facts struct {
 	Broken map[string]bool
 	// Ended are ids of jobs whose Epilogs have left a mark.
 	Ended map[string]bool
-	// Alive are ids of jobs without a record that live, or may live.
+	// Alive are ids of jobs without a record that live.
 	Alive map[string]bool
 	// Orphans are the lines that belonged to no job before, and Up the time since boot.
 	Orphans Orphans

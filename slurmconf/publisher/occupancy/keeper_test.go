@@ -304,7 +304,7 @@ func TestSeries(t *testing.T) {
 	if err := testutil.GatherAndCompare(reg, strings.NewReader("")); err != nil {
 		t.Error(err)
 	}
-	series.Watch(k, nil)
+	series.Watch(k, nil, nil)
 	k.Set(name, racks())
 	k.Fresher(t.Context(), name)
 	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_blocks Blocks that a running job of two nodes or more uses.
@@ -339,28 +339,73 @@ quoin_job_split_segments{got="3+3+2",job_id="1",publication="default",segment="4
 // TestSeriesAreBounded has more jobs than have series. The largest have some.
 func TestSeriesAreBounded(t *testing.T) {
 	s := &slurm{}
-	for i := range maxJobs + 50 {
+	for i := range maxInfos + 50 {
 		s.jobs = append(s.jobs, job(fmt.Sprint(i), "n[1-2]", 0))
+		s.jobs[i].HoldsGPUs = true
 	}
 	s.jobs = append(s.jobs, job("large", "n[1-3]", 0))
-	k, _ := newKeeper(t, s)
+	s.jobs[len(s.jobs)-1].HoldsGPUs = true
+	k, log := newKeeper(t, s)
 	reg := prometheus.NewRegistry()
-	NewSeries(reg).Watch(k, nil)
+	NewSeries(reg).Watch(k, nil, slog.New(slog.NewTextHandler(log, nil)))
 	k.Set(name, racks())
 	k.Fresher(t.Context(), name)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		found := f.GetName() != "quoin_job_blocks"
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				found = found || l.GetValue() == "large"
+	for range 2 {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			of, isJobs := map[string]int{"quoin_job_blocks": maxJobs, "quoin_job_info": maxInfos}[f.GetName()]
+			found := !isJobs
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					found = found || l.GetValue() == "large"
+				}
+			}
+			if n := len(f.GetMetric()); isJobs && n != of || !found {
+				t.Errorf("%s: %d series, the largest job is among them: %t", f.GetName(), n, found)
 			}
 		}
-		if n := len(f.GetMetric()); n > maxJobs || !found {
-			t.Errorf("%s: %d series, the largest job is among them: %t", f.GetName(), n, found)
-		}
 	}
+	if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "have no quoin_job_info") || !strings.Contains(said, "jobs=51 limit=10000") {
+		t.Errorf("two looks at jobs that are cut off log %q", said)
+	}
+}
+
+// TestJobInfo serves what Slurm calls a job with GPUs, while Slurm answers.
+func TestJobInfo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task, other := job("7", "n1", 0), job("8", "nowhere", 0)
+		task.Array, task.Name, task.QOS, task.Cluster, task.HoldsGPUs = "5_2", "train \"x\"", "high", "rig", true
+		other.Name, other.HoldsGPUs = "elsewhere", true
+		s := &slurm{jobs: []slurmctld.Job{task, other, job("9", "n2", 0)}}
+		k, _ := newKeeper(t, s)
+		end := follow(t, k)
+		defer end()
+		reg := prometheus.NewRegistry()
+		NewSeries(reg).Watch(k, nil, nil)
+		const head = "# HELP quoin_job_info 1 for each running job with GPUs, as Slurm says it. At most 10,000 jobs of a publication have it: those with the most nodes.\n# TYPE quoin_job_info gauge\n"
+		check := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "quoin_job_info"); err != nil {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		check("before an answer", "")
+		k.Set(name, racks())
+		both := head + `quoin_job_info{array_job_id="",cluster="",job_id="8",job_name="elsewhere",publication="default",qos=""} 1
+quoin_job_info{array_job_id="5",cluster="rig",job_id="7",job_name="train \"x\"",publication="default",qos="high"} 1
+`
+		check("two jobs with GPUs", both)
+		s.set(func() { s.err = errors.New("no route") })
+		time.Sleep(Stale - time.Second)
+		check("Slurm does not answer", both)
+		time.Sleep(time.Second)
+		check("for five minutes", "")
+		s.set(func() { s.err, s.jobs = nil, s.jobs[:1] })
+		time.Sleep(2 * time.Minute)
+		check("one job has ended", head+both[strings.Index(both, `quoin_job_info{array_job_id="5"`):])
+	})
 }

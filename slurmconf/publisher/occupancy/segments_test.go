@@ -64,7 +64,7 @@ func TestSegmentSeries(t *testing.T) {
 	}
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	check("") // nobody says how the nodes are
-	c.Watch(New(nil), states)
+	c.Watch(New(nil), states, nil)
 	c.Set("elsewhere", []string{"other"}, topologies, placed, gpus)
 	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
@@ -139,7 +139,7 @@ func TestSharedNode(t *testing.T) {
 	placed[1].Node = placed[0].Node
 	reg := prometheus.NewRegistry()
 	c := NewSeries(reg)
-	c.Watch(bySlurm(t, map[string]states{"metal": {"gpu-1": "DOWN", "gpu-2": "IDLE", "gpu-3": "ALLOCATED"}}), nil)
+	c.Watch(bySlurm(t, map[string]states{"metal": {"gpu-1": "DOWN", "gpu-2": "IDLE", "gpu-3": "ALLOCATED"}}), nil, nil)
 	c.Set("metal", nil, topologies, placed, gpus)
 	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
@@ -171,7 +171,7 @@ func testStatesOfSlurm(t *testing.T) {
 	slurm := bySlurm(t, map[string]states{"metal": {"gpu-1": "IDLE+CLOUD", "gpu-2": "MIXED", "cpu-1": "IDLE"}, "pods": {"gpu-1": "DOWN", "gpu-2": "DOWN"}})
 	reg := prometheus.NewRegistry()
 	c := NewSeries(reg)
-	c.Watch(slurm, pods{"host-1": "idle", "host-2": "idle"})
+	c.Watch(slurm, pods{"host-1": "idle", "host-2": "idle"}, nil)
 	c.Set("metal", nil, topologies, placed, gpus)
 	c.Set("pods", []string{"slurm"}, topologies, placed, gpus)
 	c.Set("nobody", nil, topologies, placed, gpus)
@@ -188,7 +188,7 @@ quoin_block_nodes{block="rack1",publication="pods",state="unavailable",topology=
 		t.Error(err)
 	}
 	time.Sleep(Stale)
-	c.Watch(slurm, nil)
+	c.Watch(slurm, nil, nil)
 	if n, err := testutil.GatherAndCount(reg, "quoin_block_nodes"); err != nil || n != 0 {
 		t.Errorf("%d series by a stale answer, %v", n, err)
 	}
@@ -208,7 +208,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 	reg := prometheus.NewRegistry()
 	c := NewSeries(reg)
-	c.Watch(New(nil), states)
+	c.Watch(New(nil), states, nil)
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	b.ReportAllocs()
 	for b.Loop() {

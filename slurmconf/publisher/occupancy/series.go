@@ -2,9 +2,11 @@ package occupancy
 
 import (
 	"cmp"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,8 +15,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// maxJobs is how many jobs of a publication have series: those with the most nodes.
-const maxJobs = 1000
+// maxJobs is how many jobs of a publication have series of their blocks and leaf switches, and maxInfos how
+// many have quoin_job_info: those with the most nodes.
+const maxJobs, maxInfos = 1000, 10_000
 
 var (
 	labels     = []string{"publication", "topology", "job_id"}
@@ -23,6 +26,7 @@ var (
 	fewest     = prometheus.NewDesc("quoin_job_fewest_blocks", "The fewest of a running job's blocks that are large enough for it, without other jobs.", labels, nil)
 	split      = prometheus.NewDesc("quoin_job_split_segments", "Segments of a running job that are not together. got has the nodes in each block.", append(slices.Clone(labels), "segment", "got"), nil)
 	leaves     = prometheus.NewDesc("quoin_job_leaf_switches", "Leaf switches that a running job of two nodes or more uses.", labels, nil)
+	info       = prometheus.NewDesc("quoin_job_info", "1 for each running job with GPUs, as Slurm says it. At most 10,000 jobs of a publication have it: those with the most nodes.", []string{"publication", "cluster", "job_id", "array_job_id", "job_name", "qos"}, nil)
 	fewestLeaf = prometheus.NewDesc("quoin_job_fewest_leaf_switches", "The fewest of a running job's leaf switches that are large enough for it, without other jobs.", labels, nil)
 )
 
@@ -32,7 +36,9 @@ type Series struct {
 	mu     sync.Mutex
 	pods   podStates // or nil
 	keeper *Keeper
+	log    *slog.Logger
 	plans  map[string]*published
+	cut    map[string]bool // publications with jobs that have no quoin_job_info
 }
 
 // podStates says how the nodes are by worker pods.
@@ -44,16 +50,16 @@ type podStates interface {
 
 // NewSeries registers the series with reg.
 func NewSeries(reg prometheus.Registerer) *Series {
-	s := &Series{keeper: New(nil), plans: map[string]*published{}}
+	s := &Series{keeper: New(nil), plans: map[string]*published{}, cut: map[string]bool{}}
 	reg.MustRegister(s)
 	return s
 }
 
 // Watch takes the views of a Keeper, and the states of nodes from a store, if the store knows any.
-func (s *Series) Watch(k *Keeper, store any) {
+func (s *Series) Watch(k *Keeper, store any, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper = k
+	s.keeper, s.log = k, log
 	s.pods, _ = store.(podStates)
 }
 
@@ -74,7 +80,7 @@ func (s *Series) Clear() {
 
 // Describe implements prometheus.Collector.
 func (*Series) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{answered, blocks, fewest, split, leaves, fewestLeaf, free, maximum, stranded, nodes, unavailable} {
+	for _, d := range []*prometheus.Desc{answered, blocks, fewest, split, leaves, fewestLeaf, info, free, maximum, stranded, nodes, unavailable} {
 		ch <- d
 	}
 }
@@ -93,28 +99,49 @@ func (s *Series) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(answered, prometheus.GaugeValue, float64(view.Asked.Unix()), name)
-		for _, j := range largest(view.Jobs) {
+		wide, _ := largest(view.Jobs, maxJobs, func(j *Job) bool { return j.nodes() > 1 })
+		for _, j := range wide {
 			for i := range j.Judgements {
 				send(ch, name, j.ID, &j.Judgements[i])
 			}
 		}
+		withGPUs, more := largest(view.Jobs, maxInfos, func(j *Job) bool { return j.HoldsGPUs })
+		s.noteCut(name, more)
+		for _, j := range withGPUs {
+			array, _, _ := strings.Cut(j.Array, "_")
+			ch <- prometheus.MustNewConstMetric(info, prometheus.GaugeValue, 1, name, j.Cluster, j.ID, array, j.Name, j.QOS)
+		}
 	}
 }
 
-// largest returns the jobs that have series.
-func largest(all []Job) []*Job {
-	var some []*Job
-	nodes := map[*Job]int{}
+// nodes is how many nodes of a topology the job has: the most of all topologies.
+func (j *Job) nodes() (most int) {
+	for i := range j.Judgements {
+		most = max(most, j.Judgements[i].Total())
+	}
+	return most
+}
+
+// largest returns the wanted jobs with the most nodes, and how many wanted jobs are left out.
+func largest(all []Job, limit int, wanted func(*Job) bool) (some []*Job, more int) {
 	for i := range all {
-		for k := range all[i].Judgements {
-			nodes[&all[i]] = max(nodes[&all[i]], all[i].Judgements[k].Total())
-		}
-		if nodes[&all[i]] > 1 {
+		if wanted(&all[i]) {
 			some = append(some, &all[i])
 		}
 	}
-	slices.SortStableFunc(some, func(a, b *Job) int { return cmp.Compare(nodes[b], nodes[a]) })
-	return some[:min(len(some), maxJobs)]
+	slices.SortStableFunc(some, func(a, b *Job) int { return cmp.Compare(b.nodes(), a.nodes()) })
+	more = max(len(some)-limit, 0)
+	return some[:len(some)-more], more
+}
+
+// noteCut logs that jobs of a publication have no quoin_job_info: once until all have it again.
+func (s *Series) noteCut(publication string, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if more > 0 && !s.cut[publication] {
+		s.log.Warn("some running jobs have no quoin_job_info, because too many hold GPUs", "publication", publication, "jobs", more, "limit", maxInfos)
+	}
+	s.cut[publication] = more > 0
 }
 
 // send sends the series of a job in a topology.

@@ -185,7 +185,7 @@ func TestAskNextSlurm(t *testing.T) {
 		Nodes: map[string]slurmctld.Node{
 			"d1": {State: "ALLOCATED+DYNAMIC_NORM", Topology: "nvl:b1", Registered: true, Gres: "gpu:gb200:4(S:0-1)"},
 			"d2": {State: "IDLE+DRAIN+BLOCKED", Topology: "nvl:b1", Registered: true, Reason: "links down", Reservation: "m1"}},
-		Jobs: []slurmctld.Job{{ID: "8", Array: "6_2", Name: "train", User: "alice", Account: "physics", Partition: "p", Nodes: "d1", GPUs: []string{"gpu:gb200:4(IDX:0-3)"},
+		Jobs: []slurmctld.Job{{ID: "8", Array: "6_2", Name: "train", User: "alice", Account: "physics", QOS: "high", Partition: "p", Nodes: "d1", GPUs: []string{"gpu:gb200:4(IDX:0-3)"}, HoldsGPUs: true,
 			Start: time.Unix(1795471950, 0), Segment: 1}},
 		Partitions:   map[string]string{"p": "nvl"},
 		Reservations: []slurmctld.Reservation{{Name: "m1", Nodes: "d2", Start: time.Unix(1795472000, 0), End: time.Unix(1795479600, 0), Users: "root"}}}

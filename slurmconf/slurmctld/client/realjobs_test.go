@@ -62,6 +62,11 @@ func TestRealJobs(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"p": "", "q": "fabric"}, state.Partitions); diff != "" {
 		t.Errorf("partitions (-want +got):\n%s", diff)
 	}
+	for _, j := range state.Jobs {
+		if j.Cluster != "rig" || j.HoldsGPUs == (j.Name == "third") {
+			t.Errorf("job %s: cluster %q, holds GPUs %t", j.Name, j.Cluster, j.HoldsGPUs)
+		}
+	}
 	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
 	for _, parser := range parsers[1:] { // 26.05 has all but v0.0.46
 		old := NewREST(socket, rest.tokenFile)

@@ -2,10 +2,8 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,34 +19,25 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
-// hookedNode is a node with an agent, the hook, and a folder in which jobs' steps
-// listen as slurmstepd does.
+// hookedNode is a node with an agent, the hook, and the processes of slurmd and of jobs' steps.
 type hookedNode struct {
 	*agentProcess
-	quoin, hook, maps, spool, root, conf string
+	*nodedir.Traces
+	quoin, hook, maps, root, conf string
 
-	mu    sync.Mutex
-	held  map[string][]string // GPUs by job, of jobs that have their labels
-	steps map[string]net.Listener
+	mu   sync.Mutex
+	held map[string][]string // GPUs by job, of jobs that have their labels
 }
 
 func newHookedNode(t *testing.T) *hookedNode {
 	t.Helper()
 	p := newAgentProcess(t)
 	n := &hookedNode{agentProcess: p, quoin: programs.QuoinTest(t), hook: filepath.Join(p.dir, "quoin-hook"), maps: p.node.Mapping(),
-		spool: p.node.Spool(), root: p.node.Root(), held: map[string][]string{}, steps: map[string]net.Listener{}}
+		root: p.node.Root(), held: map[string][]string{}, Traces: nodedir.NewTraces(t, p.node.Root())}
 	p.change("")
 	programs.PutTest(t, p.dir, programs.Hook)
 	n.conf = nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")
-	if err := os.WriteFile(n.conf, []byte("PrologFlags=Alloc,Contain\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	slurmd := filepath.Join(n.root, "proc/8") // which has no Prolog running when it is looked
-	if err := errors.Join(os.MkdirAll(slurmd, 0o755), os.WriteFile(filepath.Join(slurmd, "stat"), []byte("8 (slurmd) S 1 8 8\n"), 0o600),
-		os.WriteFile(filepath.Join(slurmd, "status"), []byte("Name:\tslurmd\nUid:\t0\t0\t0\t0\n"), 0o600),
-		os.WriteFile(filepath.Join(slurmd, "environ"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	n.Process(nodedir.Process{PID: 8, Parent: 1, Name: "slurmd", Start: 1}) // which has no Prolog running when it is looked
 	return n
 }
 
@@ -93,22 +82,6 @@ func (n *hookedNode) call(verb, job string, gpus []string, kill time.Duration) {
 	if err := cmd.Wait(); err != nil && kill == 0 {
 		n.t.Errorf("%s of job %s: %v", verb, job, err)
 	}
-}
-
-// step has the job's external step listen, or end.
-func (n *hookedNode) step(job string, lives bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !lives {
-		_ = n.steps[job].Close()
-		delete(n.steps, job)
-		return
-	}
-	l, err := net.Listen("unix", filepath.Join(n.spool, "n1_"+job+".4294967292")) //nolint:noctx // at once
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.steps[job] = l
 }
 
 // lines returns the jobs of each GPU's file.
@@ -212,7 +185,7 @@ func (n *hookedNode) chaos(random *rand.Rand, job string, living map[string][]st
 	killed := kill(4)
 	n.call("prolog", job, gpus, killed)
 	if _, err := os.Stat(n.run("jobs", job+".json")); err == nil { // else it was killed before it could say anything
-		n.step(job, true)
+		n.Step(job + ".extern")
 		living[job] = gpus
 	}
 	if killed == 0 {
@@ -233,7 +206,7 @@ func (n *hookedNode) chaos(random *rand.Rand, job string, living map[string][]st
 		n.mu.Lock()
 		delete(n.held, old)
 		n.mu.Unlock()
-		n.step(old, false)
+		n.StepEnds(old + ".extern")
 		if random.IntN(5) > 0 { // else its Epilog is lost
 			n.call("epilog", old, nil, kill(3))
 		}
@@ -266,15 +239,10 @@ func (n *hookedNode) powerLoss(t *testing.T) {
 	t.Helper()
 	for _, job := range []string{"5001", "5002"} {
 		n.call("prolog", job, []string{"0", "3"}, 0)
-		n.step(job, true)
+		n.Step(job + ".extern")
 	}
 	n.killAgent()
-	for job := range n.steps { // their sockets stay on the disk
-		if l, ok := n.steps[job].(*net.UnixListener); ok {
-			l.SetUnlinkOnClose(false)
-		}
-		n.step(job, false)
-	}
+	n.EndSteps()
 	n.boot("00000000-0000-0000-0000-000000000001\n")
 	n.startAgent()
 	n.until("no label is left", func() bool { return n.wrong(nil) == "" })

@@ -20,7 +20,7 @@ func TestHostileRunDirectory(t *testing.T) {
 	n := newHookedNode(t)
 	n.startAgent()
 	n.until("the inventory", func() bool { _, err := os.Stat(n.run("inventory.json")); return err == nil })
-	n.step("7", true)
+	n.Step("7.extern")
 	n.call("prolog", "7", []string{"0"}, 0)
 
 	victim := t.TempDir()
@@ -51,11 +51,11 @@ func TestHostileRunDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.step("10", true)
+	n.Step("10.extern")
 	n.call("prolog", "10", []string{"2"}, 0)
 	n.call("epilog", "9", []string{"0", "1"}, 0)
 	n.call("epilog", "8", nil, 0)
-	n.step("11", true)
+	n.Step("11.extern")
 	n.call("prolog", "11", []string{"3"}, 0)
 	n.until("job 11 is known", func() bool {
 		return n.metric(`quoin_agent_job_records{state="alive"}`)+n.metric(`quoin_agent_job_records{state="unproven"}`) == 3

@@ -41,7 +41,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	n.change("faults:\n- {node: n1, gpu: 1, use: {processes: 1, utilization: 80, smActivity: 40, memoryMiB: 1024, power: 500}}\n")
 	n.startAgent()
 	n.until("the inventory", func() bool { _, err := os.Stat(n.run("inventory.json")); return err == nil })
-	n.step("7", true)
+	n.Step("7.extern")
 	begun := time.Now()
 	n.call("prolog", "7", []string{"0", "1"}, 0)
 	var last *report.Report
@@ -67,7 +67,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	}
 	check(last, true)
 
-	n.step("7", false)
+	n.StepEnds("7.extern")
 	n.call("epilog", "7", []string{"0", "1"}, 0)
 	ended := n.jobJSONOf("7")
 	if ended == nil || ended.Nodes[0].Devices[0].Samples < last.Nodes[0].Devices[0].Samples {

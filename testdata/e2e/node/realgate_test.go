@@ -81,7 +81,7 @@ func (r *gateRig) inState(state string) int {
 func (r *gateRig) configure(policy string, wait time.Duration) {
 	r.t.Helper()
 	for _, node := range r.names() {
-		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}}
+		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, Scontrol: "/usr/bin/scontrol"}
 		if err := rundir.Dir(r.path("run-" + node)).WriteHookConfig(c); err != nil {
 			r.t.Fatal(err)
 		}

@@ -74,17 +74,14 @@ exec /usr/bin/timeout -s KILL $QUOIN_DIES /opt/quoin/bin/quoin-hook "$@"
 
 // jobsRig is a real Slurm with the shipped hooks, and with an agent on every node. The agent
 // has only the flags that it needs on a machine without GPUs and Kubernetes.
-// Each node has its own run directory, mapping directory, spool and boot id, at
+// Each node has its own processes, run directory, mapping directory and boot id, at
 // the places where a machine has them.
 type jobsRig struct {
 	*slurmrig.Cluster
 	t       *testing.T
 	release slurmrig.Release
-	// controlGroups says that slurmds keep jobs in control groups. The agents see these groups, and
-	// not the sockets of the jobs' steps.
-	controlGroups bool
-	quoin         string
-	nodes         []*jobNode
+	quoin   string
+	nodes   []*jobNode
 }
 
 // jobNode is a node of the rig.
@@ -104,7 +101,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release, controlGroups bool) *j
 	}
 	shippedScripts(t, files)
 	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs, ControlGroups: controlGroups})
-	r := &jobsRig{Cluster: c, t: t, release: release, controlGroups: controlGroups, quoin: programs.QuoinTest(t)}
+	r := &jobsRig{Cluster: c, t: t, release: release, quoin: programs.QuoinTest(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(c.Dir, ".rig/machines.yaml")
 	put.File(t, simulate, usedMachines, 0o755)
@@ -177,7 +174,7 @@ func (n *jobNode) mounts(rig string) []string {
 	at := func(name, to string) string { return rig + "/" + name + ":" + to }
 	return []string{
 		"tmpfs:/var/lib", "tmpfs:/var/spool", at("run-"+n.Name, "/run/quoin"),
-		at("map-"+n.Name, dcgm.DefaultMappingDir), at("spool/"+n.Name, "/var/spool/slurmd"), at("summaries", "/var/spool/quoin"),
+		at("map-"+n.Name, dcgm.DefaultMappingDir), at("summaries", "/var/spool/quoin"),
 		at("boot-"+n.Name, "/proc/sys/kernel/random/boot_id"),
 	}
 }
@@ -199,15 +196,10 @@ func (n *jobNode) startAgent() {
 	const host = "/run/host"
 	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
 	mounts = append(mounts, "proc:"+host+"/proc", n.rig.path("boot-"+n.Name)+":"+host+"/proc/sys/kernel/random/boot_id")
-	if n.rig.controlGroups {
-		mounts = append(mounts, "cgroup:"+host+"/sys/fs/cgroup")
-	} else {
-		mounts = append(mounts, n.rig.path("spool/"+n.Name)+":"+host+"/var/spool/slurmd")
-	}
 	cmd := exec.Command("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--times", "sample: "+sampleInterval, "--times", "sweep: 2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
 		"--set", "agent.hostRoot="+host)
-	n.agent.startBy(cmd, func() error { return n.rig.StartOutside(cmd, mounts...) })
+	n.agent.startBy(cmd, func() error { return n.StartOutside(cmd, mounts...) })
 }
 
 func (n *jobNode) killAgent() {

@@ -73,8 +73,8 @@ func requeueJob(r *jobsRig, jobs []string) {
 }
 
 // TestRealJobRegistry runs jobs of every kind on nodes with the shipped hooks and
-// real agents, a storm of them, and a storm in which everything is killed. The agents see
-// the sockets of steps, or control groups.
+// real agents, a storm of them, and a storm in which everything is killed. One of the Slurms keeps
+// jobs in control groups.
 func TestRealJobRegistry(t *testing.T) {
 	t.Parallel()
 	for _, rig := range []struct {

@@ -24,7 +24,7 @@ func New(t testing.TB, path string) Dir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{d.Mapping(), d.Spool(), filepath.Join(d.Root(), "sys/fs/cgroup"), filepath.Join(d.Root(), "sys/class"), filepath.Dir(filepath.Join(d.Root(), bootFile))} {
+	for _, dir := range []string{d.Mapping(), filepath.Join(d.Root(), "sys/fs/cgroup"), filepath.Join(d.Root(), "sys/class"), filepath.Dir(filepath.Join(d.Root(), bootFile))} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -41,11 +41,8 @@ func (d Dir) Run() string { return filepath.Join(string(d), "run") }
 // Mapping is DCGM Exporter's job mapping directory.
 func (d Dir) Mapping() string { return filepath.Join(string(d), "map") }
 
-// Root has the machine's proc, sys and var.
+// Root has the machine's proc and sys.
 func (d Dir) Root() string { return filepath.Join(string(d), "root") }
-
-// Spool is slurmd's folder, in which the steps of jobs listen.
-func (d Dir) Spool() string { return filepath.Join(d.Root(), "var/spool/slurmd") }
 
 // Config is the text of a configuration file for all of the machine.
 func (d Dir) Config() string {

@@ -1,30 +1,58 @@
 package nodedir
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// Traces are what shows that jobs live on a node: the sockets of their steps, control groups, and
-// processes.
-type Traces struct {
-	Spool, Cgroup, Proc string
-
-	t         testing.TB
-	listeners map[string]net.Listener
+// Process is a process that a proc file system shows.
+type Process struct {
+	PID, Parent int
+	// Name is its comm, and Title its command line.
+	Name, Title string
+	// User is whose it is; 0 is root.
+	User int
+	// Start is when it began, in clock ticks since the boot.
+	Start int
 }
 
-// NewTraces makes the folders of a node without jobs.
+// Put puts the process into a proc file system.
+func (p Process) Put(proc string) error {
+	dir := filepath.Join(proc, fmt.Sprint(p.PID))
+	err := os.MkdirAll(dir, 0o755)
+	for name, text := range map[string]string{
+		"stat":    fmt.Sprintf("%d (%s) S %d%s %d 0\n", p.PID, p.Name, p.Parent, strings.Repeat(" 0", 17), p.Start),
+		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%[2]d\t%[2]d\t%[2]d\nGid:\t0\n", p.Name, p.User),
+		"cmdline": p.Title + "\x00",
+	} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return err
+}
+
+// Step is the slurmstepd of a step, such as 17.extern.
+func Step(pid int, name string) Process {
+	return Process{PID: pid, Parent: 1, Name: "slurmstepd", Title: "slurmstepd: [" + name + "]"}
+}
+
+// Traces are the processes of a node that show which jobs live.
+type Traces struct {
+	Proc string
+
+	t     testing.TB
+	steps map[string]int // PIDs
+}
+
+// NewTraces makes the processes of a node without slurmd and jobs.
 func NewTraces(t testing.TB, dir string) *Traces {
 	t.Helper()
-	s := &Traces{filepath.Join(dir, "spool"), filepath.Join(dir, "cgroup"), filepath.Join(dir, "proc"), t, map[string]net.Listener{}}
-	for _, d := range []string{s.Spool, s.Cgroup, s.Proc} {
-		s.must(os.Mkdir(d, 0o755))
-	}
+	s := &Traces{filepath.Join(dir, "proc"), t, map[string]int{}}
+	s.must(os.MkdirAll(s.Proc, 0o755))
+	s.Process(Process{PID: 1, Name: "systemd"})
 	return s
 }
 
@@ -35,18 +63,10 @@ func (s *Traces) must(err error) {
 	}
 }
 
-// Process puts a process there. Its environ cannot be read if it is "-".
-func (s *Traces) Process(pid int, name, state string, parent int, environ string) {
+// Process puts a process there.
+func (s *Traces) Process(p Process) {
 	s.t.Helper()
-	dir := filepath.Join(s.Proc, fmt.Sprint(pid))
-	s.must(os.MkdirAll(dir, 0o755))
-	s.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
-	s.must(os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\t%s\nUid:\t0\t0\t0\t0\nGid:\t0\n", name), 0o600))
-	if environ == "-" {
-		s.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
-	} else {
-		s.must(os.WriteFile(filepath.Join(dir, "environ"), []byte(strings.ReplaceAll(environ, " ", "\x00")), 0o600))
-	}
+	s.must(p.Put(s.Proc))
 }
 
 // Ends removes a process.
@@ -55,38 +75,23 @@ func (s *Traces) Ends(pid int) {
 	s.must(os.RemoveAll(filepath.Join(s.Proc, fmt.Sprint(pid))))
 }
 
-// Listen lets a step listen at its socket until the test ends.
-func (s *Traces) Listen(name string) {
+// Step starts a step, such as 17.extern.
+func (s *Traces) Step(name string) {
 	s.t.Helper()
-	l, err := net.Listen("unix", filepath.Join(s.Spool, name)) //nolint:noctx // at once
-	s.must(err)
-	s.listeners[name] = l
-	s.t.Cleanup(func() { _ = l.Close() })
+	s.steps[name] = 1000 + len(s.steps)
+	s.Process(Step(s.steps[name], name))
 }
 
-// HangUp ends a step: its socket goes.
-func (s *Traces) HangUp(name string) {
+// StepEnds ends a step.
+func (s *Traces) StepEnds(name string) {
 	s.t.Helper()
-	s.must(s.listeners[name].Close())
+	s.Ends(s.steps[name])
 }
 
-// Kill ends a step as kill -9 does: its socket stays.
-func (s *Traces) Kill(name string) {
+// EndSteps ends all steps.
+func (s *Traces) EndSteps() {
 	s.t.Helper()
-	l, ok := s.listeners[name].(*net.UnixListener)
-	if !ok {
-		s.t.Fatal("no socket")
-	}
-	l.SetUnlinkOnClose(false)
-	s.must(l.Close())
-}
-
-// Group makes a control group with files, each by its name and its text.
-func (s *Traces) Group(path string, files ...string) {
-	s.t.Helper()
-	dir := filepath.Join(s.Cgroup, path)
-	s.must(os.MkdirAll(dir, 0o755))
-	for i := 0; i < len(files); i += 2 {
-		s.must(os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
+	for name := range s.steps {
+		s.StepEnds(name)
 	}
 }

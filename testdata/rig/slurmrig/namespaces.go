@@ -282,10 +282,12 @@ func (c *Cluster) inside(namespaces int, f func() error) error {
 	})
 }
 
+// allNamespaces are all that a rig has.
+const allNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID
+
 // start starts a command in the rig, which sees further mounts that no other process sees.
 func (c *Cluster) start(cmd *exec.Cmd, mounts []string) error {
-	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWPID
-	return c.inside(all, func() error {
+	return c.inside(allNamespaces, func() error {
 		if err := unix.Chroot(c.release.Root()); err != nil {
 			return fmt.Errorf("enter rig: %w", err)
 		}

@@ -1,8 +1,10 @@
 package slurmrig
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,14 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node is a slurmd that has files of its own where another node has others, for
-// all nodes of a rig share one file system.
+// Node is a slurmd that has files of its own where another node has others, because
+// all nodes of a rig share one file system. Its processes are in a PID namespace of their own.
 type Node struct {
 	Cluster *Cluster
 	Name    string
 	// Mounts say what the node sees where: FROM:TO, both paths of the rig, or
 	// tmpfs:TO for an empty folder.
 	Mounts []string
+
+	off   chan struct{} // closed when all processes of the node have ended; nil if the node is off
+	init  int           // process 1 of them
+	keep  io.Closer     // they end when it is closed, or when this process ends
+	group *os.File      // the control group in which they begin, if the rig has any
 }
 
 // Start starts the node's slurmd with further arguments, which goes into the background, with a
@@ -38,47 +45,123 @@ func (n *Node) Run(ctx context.Context, args ...string) (string, error) {
 }
 
 func (n *Node) run(cmd *exec.Cmd, mounts ...string) (string, error) {
-	mark := n.Cluster.path("node." + n.Name)
-	if err := os.WriteFile(mark, []byte(n.Name), 0o644); err != nil { //nolint:gosec // no secret
+	if err := n.on(); err != nil {
 		return "", err
 	}
-	mounts = slices.Concat([]string{"/rig/node." + n.Name + ":/rig/node"}, mounts, n.Mounts)
-	return n.Cluster.run(cmd, mounts)
-}
-
-// StartOutside starts a program of this machine beside the nodes. It has this machine's files and
-// network, and further mounts as a Node has, FROM:TO with this machine's paths. Its processes are
-// the rig's, and end with them. A FROM of "proc" is the rig's proc file system, and one of "cgroup"
-// has its control groups.
-func (c *Cluster) StartOutside(cmd *exec.Cmd, mounts ...string) error {
-	return c.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error {
-		own := slices.Clone(mounts)
-		for i, m := range own {
-			switch from, to, _ := strings.Cut(m, ":"); from {
-			case "proc":
-				own[i] = filepath.Join(c.release.Root(), "proc") + ":" + to
-			case "cgroup":
-				own[i] = c.groups.dir + ":" + to
+	if n.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.Fd())
+	}
+	mounts = slices.Concat([]string{"/rig/proc." + n.Name + ":/proc"}, mounts, n.Mounts)
+	return output(cmd, func() error {
+		return n.Cluster.inside(allNamespaces, func() error {
+			if err := unix.Chroot(n.Cluster.release.Root()); err != nil {
+				return fmt.Errorf("enter rig: %w", err)
 			}
-		}
-		if err := mountOwn(own); err != nil {
-			return err
-		}
-		return cmd.Start()
+			return n.start(cmd, mounts)
+		})
 	})
 }
+
+// StartOutside starts a program of this machine as a process of the node. It has this machine's files and
+// network, and further mounts as a Node has, FROM:TO with this machine's paths. A FROM of "proc" is the
+// node's proc file system.
+func (n *Node) StartOutside(cmd *exec.Cmd, mounts ...string) error {
+	if err := n.on(); err != nil {
+		return err
+	}
+	own := slices.Clone(mounts)
+	for i, m := range own {
+		if to, is := strings.CutPrefix(m, "proc:"); is {
+			own[i] = n.proc() + ":" + to
+		}
+	}
+	return n.Cluster.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error { return n.start(cmd, own) })
+}
+
+// start starts a command in the node's PID namespace, from a thread in the rig.
+func (n *Node) start(cmd *exec.Cmd, mounts []string) error {
+	handle, err := unix.PidfdOpen(n.init, 0)
+	if err != nil {
+		return fmt.Errorf("enter node %s: %w", n.Name, err)
+	}
+	defer unix.Close(handle) //nolint:errcheck // nothing was written
+	if err := unix.Setns(handle, unix.CLONE_NEWPID); err != nil {
+		return fmt.Errorf("enter node %s: %w", n.Name, err)
+	}
+	if err := mountOwn(mounts); err != nil {
+		return err
+	}
+	return cmd.Start()
+}
+
+// proc is where the rig has the node's proc file system.
+func (n *Node) proc() string { return filepath.Join(n.Cluster.release.Root(), "rig/proc."+n.Name) }
+
+// on starts process 1 of the node, unless it is there.
+func (n *Node) on() error {
+	if n.off != nil {
+		return nil
+	}
+	power := exec.Command("unshare", "--pid", "--fork", "--kill-child", "bash", "-c", nodeScript, n.proc()) //nolint:noctx // PowerOff or the rig's end ends it
+	power.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	group := ""
+	if g := n.Cluster.groups; g != nil {
+		group = filepath.Join(g.dir, "first."+n.Name)
+		power.Args = append(power.Args, group)
+	}
+	var err error
+	if n.keep, err = power.StdinPipe(); err != nil {
+		return err
+	}
+	said, err := power.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := n.Cluster.inside(allNamespaces, power.Start); err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	if _, err = bufio.NewReader(said).ReadString('\n'); err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	off := make(chan struct{})
+	n.off = off
+	go func() {
+		defer close(off)
+		_ = power.Wait() // the rig ends after it
+	}()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", power.Process.Pid))
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	if n.init, err = strconv.Atoi(strings.TrimSpace(string(children))); err == nil && group != "" {
+		n.group, err = os.Open(filepath.Join("/proc", n.Cluster.PID(), "root", group))
+	}
+	return err
+}
+
+// nodeScript is process 1 of a node, as initScript is of the rig. A slurmd manages no control group that has
+// processes of others, so each node has one of its own.
+const nodeScript = `mkdir -p "$0" && mount -t proc proc "$0" && { [ -z "$1" ] || { mkdir -p "$1" && echo 0 >"$1/cgroup.procs"; }; } && echo up && read -r _`
 
 // KillSlurmd kills the node's slurmd and nothing of its jobs. It may be dead
 // already.
 func (n *Node) KillSlurmd() error {
-	return n.kill(func(comm string) bool { return comm == "slurmd" })
+	for end := time.Now().Add(killTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if left, err := n.Kill("slurmd"); err != nil || left == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("slurmd of node %s lives on", n.Name)
 }
 
 // PowerOff kills every process of the node, as a power loss does. What they have
 // written stays, and their control groups go.
 func (n *Node) PowerOff() error {
-	if err := n.kill(func(string) bool { return true }); err != nil || n.Cluster.groups == nil {
-		return err
+	_ = syscall.Kill(n.init, syscall.SIGKILL) // all others end with it
+	<-n.off
+	_ = n.keep.Close()
+	if n.off = nil; n.Cluster.groups == nil {
+		return nil
 	}
 	_, err := n.Cluster.Run(context.Background(), "bash", "-c", removeGroups, "bash", n.Cluster.groups.scope(n.Name))
 	return err
@@ -86,7 +169,7 @@ func (n *Node) PowerOff() error {
 
 // Kill kills the node's processes of a name, and returns how many it found.
 func (n *Node) Kill(name string) (int, error) {
-	found, err := n.processes(func(comm string) bool { return comm == name })
+	found, err := processes(n.init, func(comm string) bool { return comm == name })
 	for _, pid := range found {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
@@ -95,32 +178,10 @@ func (n *Node) Kill(name string) (int, error) {
 
 const killTime = 2 * time.Minute
 
-// kill kills until none is left: a process can fork before it dies.
-func (n *Node) kill(which func(comm string) bool) error {
-	for end := time.Now().Add(killTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		left, err := n.processes(which)
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
-	return fmt.Errorf("processes of node %s live on", n.Name)
-}
-
-// processes returns the node's: those in the rig that see its mark.
-func (n *Node) processes(which func(comm string) bool) ([]int, error) {
-	all, err := n.Cluster.processes(which)
-	return slices.DeleteFunc(all, func(pid int) bool {
-		mark, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "root/rig/node"))
-		return err != nil || string(mark) != n.Name
-	}), err
-}
-
-// processes returns the processes of the rig, all but the first.
-func (c *Cluster) processes(which func(comm string) bool) ([]int, error) {
-	rig, err := os.Readlink(filepath.Join("/proc", c.PID(), "ns/pid"))
+// processes returns the processes of a PID namespace, all but the first.
+func processes(init int, which func(comm string) bool) ([]int, error) {
+	first := strconv.Itoa(init)
+	own, err := os.Readlink(filepath.Join("/proc", first, "ns/pid"))
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +192,12 @@ func (c *Cluster) processes(which func(comm string) bool) ([]int, error) {
 	var out []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || e.Name() == c.PID() {
+		if err != nil || e.Name() == first {
 			continue
 		}
 		// What ends meanwhile has nothing to be read any more.
 		dir := filepath.Join("/proc", e.Name())
-		if namespace, err := os.Readlink(filepath.Join(dir, "ns/pid")); err != nil || namespace != rig {
+		if namespace, err := os.Readlink(filepath.Join(dir, "ns/pid")); err != nil || namespace != own {
 			continue
 		}
 		comm, err := os.ReadFile(filepath.Join(dir, "comm"))

@@ -294,7 +294,7 @@ func (c *Cluster) Kill(name string) {
 // kill kills processes of the rig, one after the other: the threads of many daemons that end at
 // once keep the machine from all else. What has been started meanwhile lives on.
 func (c *Cluster) kill(which func(comm string) bool, pause time.Duration) {
-	found, _ := c.processes(which) // Stop ends them all the same
+	found, _ := processes(c.init.Process.Pid, which) // Stop ends them all the same
 	for _, pid := range found {
 		process, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
@@ -375,9 +375,14 @@ func (r Release) program(name string) string {
 
 // run runs a command of the rig and returns its output.
 func (c *Cluster) run(cmd *exec.Cmd, mounts []string) (string, error) {
+	return output(cmd, func() error { return c.start(cmd, mounts) })
+}
+
+// output returns what a command prints that start has started.
+func output(cmd *exec.Cmd, start func() error) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := c.start(cmd, mounts)
+	err := start()
 	if err == nil {
 		err = cmd.Wait()
 	}

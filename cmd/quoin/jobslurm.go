@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+)
+
+// jobSlurm asks the Slurm of a publication what it calls a job that runs, and for a job of which there
+// is no record here.
+type jobSlurm struct {
+	// slurm is nil if nobody can be asked.
+	slurm *client.Client
+}
+
+func openJobSlurm(s *session.Session) (*jobSlurm, error) {
+	pub, err := s.Publication()
+	if err != nil {
+		return nil, err
+	}
+	return &jobSlurm{slurmOnce(pub)}, nil
+}
+
+// add returns the runs with those of the job that only Slurm knows, and with Slurm's names for the job.
+// Slurm is not asked about a job that has ended. If there is a record of the job and Slurm cannot be
+// asked, add tells warn why.
+func (p *jobSlurm) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
+	known := report.Of(runs, id, true)
+	if len(known) > 0 && (p.slurm == nil || !slices.ContainsFunc(known, func(r report.Run) bool { return !r.Ended() })) {
+		return runs, nil
+	}
+	if p.slurm == nil {
+		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set %s, or give --summary-dir", id, slurmKeys)
+	}
+	a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
+	switch {
+	case a.Err != nil && len(known) == 0:
+		return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
+	case a.Err != nil:
+		warn(fmt.Errorf("ask Slurm for the name of the job: %w", a.Err))
+		return runs, nil
+	}
+	for i := range a.State.Jobs {
+		if j := &a.State.Jobs[i]; j.IsOf(id) {
+			runs = addJob(runs, j)
+		}
+	}
+	return runs, nil
+}
+
+// addJob gives the runs of a job Slurm's names. If there is no run of the job here, addJob adds the one
+// that Slurm knows.
+func addJob(runs []report.Run, j *slurmctld.Job) []report.Run {
+	nodes, _ := hostlist.Expand(j.Nodes) // Slurm's own list
+	record := rundir.Record{JobID: j.ID, User: j.User, Account: j.Account, Partition: j.Partition, Cluster: j.Cluster, NodeList: j.Nodes, NumNodes: strconv.Itoa(len(nodes))}
+	if !j.Start.IsZero() {
+		record.StartTime = strconv.FormatInt(j.Start.Unix(), 10)
+	}
+	if len(report.Of(runs, j.ID, true)) == 0 {
+		runs = append(runs, report.OfSlurm(&record))
+	}
+	for i := range runs {
+		if runs[i].Is(&record) {
+			runs[i].Call(j.Name, j.Array, j.QOS)
+		}
+	}
+	return runs
+}
