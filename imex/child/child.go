@@ -18,8 +18,9 @@ import (
 	"unicode/utf8"
 )
 
-// grace is how long a process that the program started may keep the pipe after the program's end.
-const grace = time.Second / 2
+// grace is how long a process that the program started may keep the pipe after the program's end. On a busy
+// machine the program's last words need a while, too.
+const grace = 2 * time.Second
 
 // Program is a program to run once.
 type Program struct {

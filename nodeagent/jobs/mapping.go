@@ -5,7 +5,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -20,7 +19,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.notePlan(&plan, now)
 	r.setFiles(&plan)
 	r.series.agent.sweeps.Inc()
-	if plan.IsEmpty() && len(marks) == 0 {
+	if plan.isEmpty() && len(marks) == 0 {
 		return false
 	}
 	unlock, err := r.config.RunDir.Lock(ctx, r.config.LockWait)
@@ -35,9 +34,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.readMapping()
 	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)
-	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
-	r.failed("sweep", err)
-	r.series.agent.countDone(done)
+	r.failed("sweep", r.apply(ctx, &plan, marks, now.wall))
 	r.readMapping()
 	after := r.plan(nil, now)
 	r.setFiles(&after)
@@ -46,7 +43,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 
 // setFiles counts the files of the mapping. Without a mapping there is no such series, by
 // which alerts know that the exporter is not to name jobs.
-func (r *Registry) setFiles(p *sweep.Plan) {
+func (r *Registry) setFiles(p *plan) {
 	if r.config.MappingDir != dcgm.NoMapping {
 		r.series.agent.setFiles(p)
 	}
@@ -60,9 +57,9 @@ func (r *Registry) failed(about string, err error) {
 	r.log.Note(about, err)
 }
 
-func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
-	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
-		Orphans: r.orphans, Up: now.up, Mapping: r.mapping}
+func (r *Registry) plan(marks []rundir.Summary, now moment) plan {
+	f := planFacts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
+		Orphans: r.orphans, Up: now.up, Mapping: r.mapping, Jobs: r.records.sorted()}
 	for key := range r.records.broken {
 		f.Broken[rundir.JobOfKey(key)] = true
 	}
@@ -72,20 +69,17 @@ func (r *Registry) plan(marks []rundir.Summary, now moment) sweep.Plan {
 	for _, id := range r.unrecorded() {
 		f.Alive[id] = r.life.Lives(id)
 	}
-	for _, j := range r.records.sorted() {
-		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Now: j.now, Run: &j.life})
-	}
-	return sweep.Make(f)
+	return makePlan(f)
 }
 
 // notePlan notes since when lines belong to no job, and since when jobs lack theirs.
-func (r *Registry) notePlan(p *sweep.Plan, now moment) {
-	r.orphans.Note(p.Nobodys, now.up)
+func (r *Registry) notePlan(p *plan, now moment) {
+	r.orphans.note(p.Nobodys, now.up)
 	for _, j := range p.Whole {
-		j.Run.Shown, j.Run.Taken = true, liveness.Absence{}
+		j.life.Shown, j.life.Taken = true, liveness.Absence{}
 	}
 	for _, j := range p.Taken {
-		j.Run.Taken.Look(now.up)
+		j.life.Taken.Look(now.up)
 	}
 }
 
@@ -111,7 +105,7 @@ func (r *Registry) unrecorded() []string {
 // where the agent writes.
 func (r *Registry) readMapping() {
 	var err error
-	r.mapping, err = sweep.Read(r.config.MappingDir)
+	r.mapping, err = readMapping(r.config.MappingDir)
 	r.log.Note("job mapping", err)
 	r.keepInventory()
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
@@ -82,8 +81,8 @@ type Registry struct {
 	// ended are the jobs whose records went a short time ago.
 	ended    []*endedJob
 	life     *liveness.Observer
-	mapping  sweep.Mapping
-	orphans  sweep.Orphans
+	mapping  mapping
+	orphans  orphans
 	usage    deviceUsage
 	programs programs
 	// unowned is what Prologs were told of memory without a job, if they were told.
@@ -117,10 +116,10 @@ func New(c Config, log *slog.Logger) *Registry {
 		config: c, log: again.NewLog(log), clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
 		life:    liveness.NewObserver(c.Proc),
-		orphans: make(sweep.Orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
+		orphans: make(orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
-	r.setFiles(&sweep.Plan{})
+	r.setFiles(&plan{})
 	return r
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 )
 
 // agentSeries are what the registry has done and found.
@@ -42,7 +41,7 @@ func (s *agentSeries) countSamples(ok, missing int) {
 	s.samples.WithLabelValues("missing").Add(float64(missing))
 }
 
-func (s *agentSeries) setFiles(p *sweep.Plan) {
+func (s *agentSeries) setFiles(p *plan) {
 	s.files.WithLabelValues("held").Set(float64(p.Held))
 	s.files.WithLabelValues("empty").Set(float64(p.Empty))
 	s.files.WithLabelValues("foreign").Set(float64(p.Foreign))
@@ -52,14 +51,6 @@ func (s *agentSeries) setRecords(alive, unproven, unreadable int) {
 	s.records.WithLabelValues("alive").Set(float64(alive))
 	s.records.WithLabelValues("unproven").Set(float64(unproven))
 	s.records.WithLabelValues("unreadable").Set(float64(unreadable))
-}
-
-// countDone counts what a sweep has done.
-func (s *agentSeries) countDone(d sweep.Done) {
-	s.repairs.Add(float64(d.Repairs))
-	for reason, n := range d.Released {
-		s.released.WithLabelValues(reason).Add(float64(n))
-	}
 }
 
 // series are the registry's series.

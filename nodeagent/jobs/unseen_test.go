@@ -9,11 +9,11 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
-// endless is a Prolog of a job whose planned end is far.
+// endless is a Prolog of a job that has no planned end.
 func (r *jobsRig) endless(id string, gpu int) {
 	r.t.Helper()
 	rec := r.record(id, gpu)
-	rec.EndTime = "2000000000"
+	rec.EndTime = "0"
 	r.write(id, rec)
 	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
 	r.j.round(r.t.Context())

@@ -34,7 +34,7 @@ type Observer struct {
 	Known
 	proc   string
 	seen   processes
-	sameID map[string]int // jobs of this boot by id
+	sameID map[string]int // jobs by id
 }
 
 // NewObserver returns an observer of the node's slurmds. proc is the proc file system that
@@ -51,9 +51,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Summary, wal
 	}
 	o.sameID = make(map[string]int, len(jobs))
 	for _, j := range jobs {
-		if !j.OtherBoot {
-			o.sameID[j.Record.JobID]++
-		}
+		o.sameID[j.Record.JobID]++
 	}
 	for _, j := range jobs {
 		if !j.OtherBoot {

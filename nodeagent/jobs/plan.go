@@ -1,7 +1,4 @@
-// Package sweep compares the exporter's job mapping with the jobs of this node, and
-// repairs the mapping. A plan is made of data alone. It is applied under the run
-// directory's lock.
-package sweep
+package jobs
 
 import (
 	"maps"
@@ -12,37 +9,28 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// Line is one line of one file of the mapping directory.
-type Line struct{ Name, Job string }
+// mapLine is one line of one file of the mapping directory.
+type mapLine struct{ Name, Job string }
 
-// Edit is a line to add to the mapping, or to remove from it.
-type Edit struct {
-	Line
+// lineEdit is a line to add to the mapping, or to remove from it.
+type lineEdit struct {
+	mapLine
 	Add bool
 	// Reason is why a line is released. It is empty for a repair.
 	Reason string
 }
 
-// Job is a record, and what the plan must know of its run.
-type Job struct {
-	Key string
-	// Record is as it was read, and Now is as the inventory has the job's devices now.
-	Record, Now *rundir.Record
-	// Run is what was seen of the run.
-	Run *liveness.Run
-}
-
 // moved says that the record has other exporter's ids than the job's devices have now.
-func (j *Job) moved() bool {
+func (j *job) moved() bool {
 	sorted := func(ids []string) []string { return slices.Compact(slices.Sorted(slices.Values(ids))) }
-	return !slices.Equal(sorted(j.Now.GPUs), sorted(j.Record.GPUs))
+	return !slices.Equal(sorted(j.now.GPUs), sorted(j.record.GPUs))
 }
 
-// Facts is what a plan is made of.
-type Facts struct {
+// planFacts is what a plan is made of.
+type planFacts struct {
 	Boot string
 	// Jobs are sorted by key.
-	Jobs []Job
+	Jobs []*job
 	// Broken are ids of jobs whose records cannot be read.
 	Broken map[string]bool
 	// Ended are ids of jobs whose Epilogs have left a mark.
@@ -50,22 +38,23 @@ type Facts struct {
 	// Alive are ids of jobs without a record that live.
 	Alive map[string]bool
 	// Orphans are the lines that belonged to no job before, and Up the time since boot.
-	Orphans Orphans
+	Orphans orphans
 	Up      time.Duration
-	Mapping Mapping
+	Mapping mapping
 }
 
-// Plan is what is to be done to the mapping and to the records.
-type Plan struct {
-	Edits []Edit
+// plan is what is to be done to the mapping and to the records. It is made of data alone, and applied under the
+// run directory's lock.
+type plan struct {
+	Edits []lineEdit
 	// Dead are jobs that have ended. Moved are jobs whose records name other devices
 	// than they hold.
-	Dead, Moved []Job
+	Dead, Moved []*job
 	// Whole are jobs that have all their lines. Taken are jobs whose lines an Epilog
 	// has taken away that did not come to its end.
-	Whole, Taken []Job
+	Whole, Taken []*job
 	// Nobodys are lines that belong to no job.
-	Nobodys map[Line]bool
+	Nobodys map[mapLine]bool
 	// Held, Empty and Foreign count files: those with lines of jobs, those without a
 	// line, and those with other lines.
 	Held, Empty, Foreign int
@@ -73,23 +62,23 @@ type Plan struct {
 	made map[string]bool // files that the edits make
 }
 
-// IsEmpty says that there is nothing to do.
-func (p *Plan) IsEmpty() bool { return len(p.Edits)+len(p.Dead)+len(p.Moved) == 0 }
+// isEmpty says that there is nothing to do.
+func (p *plan) isEmpty() bool { return len(p.Edits)+len(p.Dead)+len(p.Moved) == 0 }
 
-// Make compares what the mapping has with what the jobs hold. Lines are added before
+// makePlan compares what the mapping has with what the jobs hold. Lines are added before
 // others are removed.
-func Make(f Facts) Plan {
-	p := Plan{Nobodys: make(map[Line]bool), made: make(map[string]bool)}
-	wanted := make(map[Line]bool)
-	byID := make(map[string][]Job, len(f.Jobs))
+func makePlan(f planFacts) plan {
+	p := plan{Nobodys: make(map[mapLine]bool), made: make(map[string]bool)}
+	wanted := make(map[mapLine]bool)
+	byID := make(map[string][]*job, len(f.Jobs))
 	for _, j := range f.Jobs {
-		byID[j.Record.JobID] = append(byID[j.Record.JobID], j)
+		byID[j.record.JobID] = append(byID[j.record.JobID], j)
 		switch {
-		case j.Run.Dead != "":
+		case j.life.Dead != "":
 			p.Dead = append(p.Dead, j)
-		case !j.Run.Hidden:
-			for _, name := range j.Now.GPUs {
-				wanted[Line{name, j.Record.JobID}] = true
+		case !j.life.Hidden:
+			for _, name := range j.now.GPUs {
+				wanted[mapLine{name, j.record.JobID}] = true
 			}
 			f.repair(j, &p)
 		}
@@ -104,16 +93,16 @@ func Make(f Facts) Plan {
 // its lines were there and were taken away as an Epilog does it, the lines stay away:
 // the Epilog was killed before it came to the record. The directory never has more files
 // than a node has devices, whatever the records say.
-func (f *Facts) repair(j Job, p *Plan) {
+func (f *planFacts) repair(j *job, p *plan) {
 	files := f.Mapping.Files
 	if files == nil {
 		return // nobody reads it
 	}
-	var missing []Edit
-	certain := j.Run.Proven || !j.Run.Shown || j.moved() || j.Record.Unresolved
-	for _, name := range j.Now.GPUs {
+	var missing []lineEdit
+	certain := j.life.Proven || !j.life.Shown || j.moved() || j.record.Unresolved
+	for _, name := range j.now.GPUs {
 		file, there := files[name]
-		if slices.Contains(file.Jobs, j.Record.JobID) {
+		if slices.Contains(file.Jobs, j.record.JobID) {
 			continue
 		}
 		if !there && !p.made[name] {
@@ -123,7 +112,7 @@ func (f *Facts) repair(j Job, p *Plan) {
 			p.made[name] = true
 		}
 		certain = certain || !there
-		missing = append(missing, Edit{Line: Line{name, j.Record.JobID}, Add: true})
+		missing = append(missing, lineEdit{mapLine: mapLine{name, j.record.JobID}, Add: true})
 	}
 	switch {
 	case certain:
@@ -131,20 +120,20 @@ func (f *Facts) repair(j Job, p *Plan) {
 	case len(missing) > 0:
 		p.Taken = append(p.Taken, j)
 	}
-	if len(missing) == 0 && len(j.Now.GPUs) > 0 {
+	if len(missing) == 0 && len(j.now.GPUs) > 0 {
 		p.Whole = append(p.Whole, j)
 	}
-	if j.moved() || j.Record.Unresolved && !j.Now.Unresolved {
+	if j.moved() || j.record.Unresolved && !j.now.Unresolved {
 		p.Moved = append(p.Moved, j)
 	}
 }
 
 // release removes the lines of a file that no living job has.
-func (f *Facts) release(name string, wanted map[Line]bool, byID map[string][]Job, p *Plan) {
+func (f *planFacts) release(name string, wanted map[mapLine]bool, byID map[string][]*job, p *plan) {
 	file := f.Mapping.Files[name]
 	jobs := 0
 	for _, id := range file.Jobs {
-		line := Line{name, id}
+		line := mapLine{name, id}
 		if wanted[line] || f.Broken[id] {
 			jobs++
 			continue
@@ -154,7 +143,7 @@ func (f *Facts) release(name string, wanted map[Line]bool, byID map[string][]Job
 			p.Nobodys[line] = true
 		}
 		if now {
-			p.Edits = append(p.Edits, Edit{Line: line, Reason: reason})
+			p.Edits = append(p.Edits, lineEdit{mapLine: line, Reason: reason})
 		}
 	}
 	switch {
@@ -169,14 +158,14 @@ func (f *Facts) release(name string, wanted map[Line]bool, byID map[string][]Job
 
 // reasonOf returns why a line is released, and whether it is released now. of are the
 // jobs of its id.
-func (f *Facts) reasonOf(line Line, of []Job) (reason string, now bool) {
+func (f *planFacts) reasonOf(line mapLine, of []*job) (reason string, now bool) {
 	for _, j := range of {
 		switch {
-		case j.Run.Dead != "":
-			return j.Run.Dead, true
-		case j.Run.Hidden:
+		case j.life.Dead != "":
+			return j.life.Dead, true
+		case j.life.Hidden:
 			return liveness.Ended, true
-		case j.moved() && slices.Contains(j.Record.GPUs, line.Name):
+		case j.moved() && slices.Contains(j.record.GPUs, line.Name):
 			return "", true // the device has another name now
 		}
 	}
@@ -192,12 +181,12 @@ func (f *Facts) reasonOf(line Line, of []Job) (reason string, now bool) {
 	return liveness.Orphan, f.Orphans[line].Late(f.Up)
 }
 
-// Orphans are the lines that belong to no job, and since when.
-type Orphans map[Line]liveness.Absence
+// orphans are the lines that belong to no job, and since when.
+type orphans map[mapLine]liveness.Absence
 
-// Note counts one more look that finds these lines without a job.
-func (o Orphans) Note(lines map[Line]bool, up time.Duration) {
-	maps.DeleteFunc(o, func(l Line, _ liveness.Absence) bool { return !lines[l] })
+// note counts one more look that finds these lines without a job.
+func (o orphans) note(lines map[mapLine]bool, up time.Duration) {
+	maps.DeleteFunc(o, func(l mapLine, _ liveness.Absence) bool { return !lines[l] })
 	for l := range lines {
 		a := o[l]
 		a.Look(up)

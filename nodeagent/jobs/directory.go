@@ -1,4 +1,4 @@
-package sweep
+package jobs
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
-// Mapping is what the mapping directory holds.
-type Mapping struct {
+// mapping is what the mapping directory holds.
+type mapping struct {
 	// Boot is the boot of its lines, empty if it is not known.
 	Boot string
 	// Files are by the exporter's id of a device. They are nil without a directory.
-	Files map[string]File
+	Files map[string]mappingFile
 }
 
-// File is one file of a mapping directory.
-type File struct {
+// mappingFile is one file of a mapping directory.
+type mappingFile struct {
 	// Jobs are the ids that its lines name.
 	Jobs []string
 	// Odd says that the entry is no file, or that a line of the file is no job's id. The
@@ -29,25 +29,25 @@ type File struct {
 	Odd bool
 }
 
-// Read reads the mapping directory. A missing one is no error.
-func Read(dir string) (Mapping, error) {
+// readMapping reads the mapping directory. A missing one is no error.
+func readMapping(dir string) (mapping, error) {
 	if dir == dcgm.NoMapping {
-		return Mapping{}, nil
+		return mapping{}, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Mapping{}, nil
+		return mapping{}, nil
 	} else if err != nil {
-		return Mapping{}, fmt.Errorf("read mapping directory: %w", err)
+		return mapping{}, fmt.Errorf("read mapping directory: %w", err)
 	}
 	boot, _ := atomicfile.Read(dcgm.Mapping{Dir: dir}.BootMarker()) // empty if it cannot be read
-	d := Mapping{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
+	d := mapping{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]mappingFile)}
 	var failed error
 	for _, e := range entries {
 		if !dcgm.IsExporterID(e.Name()) {
 			continue
 		}
-		f, err := readFile(filepath.Join(dir, e.Name()), e)
+		f, err := readMappingFile(filepath.Join(dir, e.Name()), e)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed by hand just now
 		}
@@ -56,15 +56,15 @@ func Read(dir string) (Mapping, error) {
 	return d, failed
 }
 
-func readFile(path string, e fs.DirEntry) (File, error) {
+func readMappingFile(path string, e fs.DirEntry) (mappingFile, error) {
 	if !e.Type().IsRegular() {
-		return File{Odd: true}, fmt.Errorf("%s is no file: the exporter may fail on it; remove it", path)
+		return mappingFile{Odd: true}, fmt.Errorf("%s is no file: the exporter may fail on it; remove it", path)
 	}
 	data, err := atomicfile.Read(path)
 	if err != nil {
-		return File{Odd: true}, fmt.Errorf("read mapping: %w", err)
+		return mappingFile{Odd: true}, fmt.Errorf("read mapping: %w", err)
 	}
-	var f File
+	var f mappingFile
 	if string(data) == "\n" {
 		return f, nil // released
 	}
