@@ -91,35 +91,3 @@ func FuzzParseTitle(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseStat reads any name as it is.
-func FuzzParseStat(f *testing.F) {
-	f.Add("slurmd", "17")
-	f.Add("a) S 9 (b", "1")
-	f.Fuzz(func(t *testing.T, name, parent string) {
-		parseStat([]byte(name)) // does not fail
-		if !isNumber(parent) {
-			return
-		}
-		if n, p := parseStat([]byte("8 (" + name + ") S " + parent + " 8")); n != name || p != parent {
-			t.Errorf("%q, %q are read as %q, %q", name, parent, n, p)
-		}
-	})
-}
-
-// BenchmarkLook measures a look at a node of 3,000 processes with 64 jobs.
-func BenchmarkLook(b *testing.B) {
-	proc := b.TempDir()
-	for pid := range 3000 {
-		p := nodedir.Process{PID: pid + 1, Name: "kworker"}
-		if pid >= 3000-64 {
-			p = nodedir.Step(pid+1, "17.extern")
-		}
-		if err := p.Put(proc); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		readProcesses(proc)
-	}
-}
