@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 func testGate(ready bool, members ...Member) State {
-	return State{APIVersion: topology.APIVersion, Kind: kind, Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
+	return State{Head: document.HeadOf("Gate"), Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
 }
 
 // TestGateIsRefreshed has a gate written anew when it differs, and only its time
@@ -77,7 +77,7 @@ func TestBrokenGate(t *testing.T) {
 	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","ready":true`
 	for _, tt := range []struct{ name, text, err string }{
 		{"a newer agent's", head + `,"mood":"good"}`, ""},
-		{"cut off", head, "unexpected end of JSON input; the agent replaces it"},
+		{"cut off", head, "unexpected end of JSON input"},
 		{"empty", "", "unexpected end"},
 		{"another kind", strings.Replace(head, "Gate", "Fence", 1) + "}", `kind "Fence": want`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1) + "}", `apiVersion "quoin.dev/v9"`},
