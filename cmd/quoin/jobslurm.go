@@ -47,7 +47,7 @@ func (p *jobSlurm) add(ctx context.Context, id string, runs []report.Run, warn f
 		return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
 	case a.Err != nil:
 		warn(fmt.Errorf("ask Slurm for the name of the job: %w", a.Err))
-		return runs, nil
+		return runs, nil //nolint:nilerr // warn tells it, and the records say the rest
 	}
 	for i := range a.State.Jobs {
 		if j := &a.State.Jobs[i]; j.IsOf(id) {

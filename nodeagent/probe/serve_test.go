@@ -97,7 +97,7 @@ func TestServeLooksEachMinute(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*LookEvery+time.Second)
 		defer cancel()
 		in, orders := io.Pipe()
-		defer orders.Close()
+		defer func() { _ = orders.Close() }()
 		var out bytes.Buffer
 		if err := Serve(ctx, &machine{}, Options{Node: "n1", Interval: time.Hour, In: in, Out: &out, Errors: io.Discard}); err != nil {
 			t.Fatal(err)

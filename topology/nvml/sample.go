@@ -108,7 +108,8 @@ func (s *sampler) sample() topology.Sample {
 		if p, ok := s.found[uuid]; ok {
 			s.read(&d, p)
 			if programs, known := out.Programs[uuid]; known {
-				d.Processes = new(len(programs))
+				count := len(programs)
+				d.Processes = &count
 			}
 		}
 		if d != (topology.DeviceUse{UUID: uuid}) {

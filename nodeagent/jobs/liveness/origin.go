@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // JobOf returns the job whose step a process descends from. It is empty if no step is seen above
@@ -15,11 +14,10 @@ func JobOf(proc string, pid uint32) string {
 	id := strconv.FormatUint(uint64(pid), 10)
 	for range deepest {
 		dir := filepath.Join(proc, id)
-		stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // empty if it has ended
-		name, parent := parseStat(stat)
+		name, parent := parseStat(readStat(dir))
 		if name == "slurmstepd" && ofRoot(dir) {
-			title, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // empty if it has ended
-			return jobOfTitle(string(title))
+			job, _, _ := stepOf(dir)
+			return job
 		}
 		if !isNumber(parent) || parent == "0" {
 			return ""
@@ -27,16 +25,6 @@ func JobOf(proc string, pid uint32) string {
 		id = parent
 	}
 	return ""
-}
-
-// jobOfTitle reads the job in the command line of a step, such as "slurmstepd: [17.extern]".
-func jobOfTitle(title string) string {
-	text, is := strings.CutPrefix(title, "slurmstepd: [")
-	job, _, named := strings.Cut(text, ".")
-	if !is || !named || !isNumber(job) {
-		return ""
-	}
-	return job
 }
 
 // InOtherPod reports whether a process is in a Pod in which no slurmd runs. What is in slurmd's own
@@ -49,8 +37,7 @@ func InOtherPod(proc string, pid uint32) bool {
 	entries, _ := os.ReadDir(proc) // without proc there is no Pod either
 	for _, e := range entries {
 		dir := filepath.Join(proc, e.Name())
-		stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // empty if it has ended, or is no process
-		if name, _ := parseStat(stat); (name == "slurmd" || name == "slurmd-wlm") && podOf(dir) == pod {
+		if name, _ := parseStat(readStat(dir)); isSlurmd(name) && podOf(dir) == pod {
 			return false
 		}
 	}

@@ -52,7 +52,7 @@ func readProcesses(proc string) processes {
 				p.addStep(dir)
 			}
 			continue
-		case (name == "slurmd" || name == "slurmd-wlm") && ofRoot(dir): // the second is Debian's name for the file
+		case isSlurmd(name) && ofRoot(dir):
 			slurmds[e.Name()] = true
 			p.slurmd = max(p.slurmd, time.Duration(rundir.ProcessStart(stat))*tick)
 		}
@@ -68,11 +68,19 @@ func readProcesses(proc string) processes {
 // tick is the kernel's unit of time for programs, on every machine.
 const tick = time.Second / 100
 
-// addStep adds the step that a slurmstepd names in its command line, such as
+// isSlurmd knows slurmd's name, and Debian's name for it.
+func isSlurmd(name string) bool { return name == "slurmd" || name == "slurmd-wlm" }
+
+// stepOf returns the step that a slurmstepd names in its command line, such as
 // "slurmstepd: [17.extern]". Until it does so, and at its end, it names none.
-func (p *processes) addStep(dir string) {
+func stepOf(dir string) (job, step string, ok bool) {
 	title, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // empty if it has ended
-	job, step, is := parseTitle(string(title))
+	return parseTitle(string(title))
+}
+
+// addStep adds the step of a slurmstepd.
+func (p *processes) addStep(dir string) {
+	job, step, is := stepOf(dir)
 	if !is {
 		return
 	}
@@ -86,7 +94,10 @@ func parseTitle(title string) (job, step string, ok bool) {
 	text, is := strings.CutPrefix(title, "slurmstepd: [")
 	job, text, named := strings.Cut(text, ".")
 	step, _, _ = strings.Cut(text, "]")
-	return job, step, is && named && isNumber(job)
+	if !is || !named || !isNumber(job) {
+		return "", "", false
+	}
+	return job, step, true
 }
 
 func isNumber(s string) bool {

@@ -129,6 +129,10 @@ func (n *Node) on() error {
 		defer close(off)
 		_ = power.Wait() // the rig ends after it
 	}()
+	driver := mount{from: filepath.Join(n.Cluster.release.Root(), "proc/driver"), to: filepath.Join(n.proc(), "driver")} // see makeModel
+	if err := n.Cluster.inside(unix.CLONE_NEWNS, driver.mount); err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", power.Process.Pid))
 	if err != nil {
 		return fmt.Errorf("start node %s: %w", n.Name, err)
