@@ -50,9 +50,12 @@ const (
 	maxKey = 255 - len(suffix)
 )
 
-// Store is a folder with documents of one kind, by the names of their files without .json. The
-// tags max and each of T bound a document as they bound a report.
-type Store[T any] struct {
+// Store is a folder with documents of one kind, by the names of their files without .json. T embeds
+// Head. The tags max and each of T bound a document as they bound a report. A method
+// Check(key string) error of *T refuses what is within the bounds and still wrong.
+type Store[T any] folder
+
+type folder struct {
 	Dir, Kind string
 	// Mode is the mode of the files. The folder of Private files is private too.
 	Mode fs.FileMode
@@ -60,18 +63,46 @@ type Store[T any] struct {
 	Most int
 	// OneLine leaves out all spaces between keys and values.
 	OneLine bool
-	// Check refuses what is within the bounds and still wrong. nil refuses nothing.
-	Check func(v *T, key string) error
 }
 
 // Put writes a document unless it is there already.
-func (s Store[T]) Put(key string, v T) error {
-	path, err := s.path(key)
+func (s Store[T]) Put(key string, v T) error { return folder(s).put(key, &v) }
+
+// Get reads a document and says when it was written. The error is fs.ErrNotExist if there is none.
+// Unknown keys are left out, because the document may be of a newer release, and without the
+// document GPUs would get wrong labels or none.
+func (s Store[T]) Get(key string) (*T, time.Time, error) {
+	v := new(T)
+	written, err := folder(s).get(key, v)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", s.Kind, err)
+		return nil, written, err
 	}
-	*headOf(&v) = HeadOf(s.Kind)
-	data, err := s.encode(&v, key)
+	return v, written, nil
+}
+
+// Find reads a document as Get does. It returns nil without an error if there is none.
+func (s Store[T]) Find(key string) (*T, time.Time, error) {
+	v, written, err := s.Get(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return v, written, err
+}
+
+// Remove removes a document, which may be missing.
+func (s Store[T]) Remove(key string) error { return folder(s).remove(key) }
+
+// Keys lists the keys that have a document. A missing folder has none. Files of other names are
+// none of Quoin's.
+func (s Store[T]) Keys() ([]string, error) { return folder(s).keys() }
+
+func (f folder) put(key string, v any) error {
+	path, err := f.path(key)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.Kind, err)
+	}
+	*headOf(v) = HeadOf(f.Kind)
+	data, err := f.encode(v, key)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -79,108 +110,94 @@ func (s Store[T]) Put(key string, v T) error {
 		return nil
 	}
 	mode := fs.FileMode(0o755)
-	if s.Mode == Private {
+	if f.Mode == Private {
 		mode = PrivateDir
 	}
-	if err := MakeFolder(s.Dir, mode); err != nil {
+	if err := MakeFolder(f.Dir, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return atomicfile.WriteMode(path, data, s.Mode)
+	return atomicfile.WriteMode(path, data, f.Mode)
 }
 
-func (s Store[T]) encode(v *T, key string) (data []byte, err error) {
-	if err := s.check(v, key); err != nil {
+func (f folder) encode(v any, key string) (data []byte, err error) {
+	if err := check(v, key); err != nil {
 		return nil, err
 	}
-	if s.OneLine {
+	if f.OneLine {
 		data, err = json.Marshal(v)
 	} else {
 		data, err = json.MarshalIndent(v, "", "  ")
 	}
 	data = append(data, '\n')
-	return data, errors.Join(err, s.checkSize(data))
+	return data, errors.Join(err, f.checkSize(data))
 }
 
-// Get reads a document and says when it was written. The error is fs.ErrNotExist if there is none.
-func (s Store[T]) Get(key string) (v *T, written time.Time, err error) {
-	path, err := s.path(key)
+func (f folder) get(key string, v any) (written time.Time, err error) {
+	path, err := f.path(key)
 	if err != nil {
-		return nil, written, fmt.Errorf("read %s: %w", s.Kind, err)
+		return written, fmt.Errorf("read %s: %w", f.Kind, err)
 	}
 	data, written, err := atomicfile.ReadTime(path)
 	if err != nil {
-		return nil, written, err
+		return written, err
 	}
-	v = new(T)
-	if err := s.decode(data, key, v); err != nil {
-		return nil, written, fmt.Errorf("%s: %w", path, err)
+	if err := f.decode(data, key, v); err != nil {
+		return written, fmt.Errorf("%s: %w", path, err)
 	}
-	return v, written, nil
+	return written, nil
 }
 
-// Find reads a document as Get does. It returns nil without an error if there is none.
-func (s Store[T]) Find(key string) (v *T, written time.Time, err error) {
-	if v, written, err = s.Get(key); errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return v, written, err
-}
-
-// decode leaves out unknown keys, because the document may be of a newer release, and without
-// the document GPUs would get wrong labels or none.
-func (s Store[T]) decode(data []byte, key string, v *T) error {
-	if err := s.checkSize(data); err != nil {
+func (f folder) decode(data []byte, key string, v any) error {
+	if err := f.checkSize(data); err != nil {
 		return err
 	}
 	err := json.Unmarshal(data, v)
-	if head, want := *headOf(v), HeadOf(s.Kind); head != want && (err == nil || head.Kind != "") {
+	if head, want := *headOf(v), HeadOf(f.Kind); head != want && (err == nil || head.Kind != "") {
 		return fmt.Errorf("apiVersion %.80q, kind %.80q: want %q, %q", head.APIVersion, head.Kind, want.APIVersion, want.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	return s.check(v, key)
+	return check(v, key)
 }
 
-func (s Store[T]) checkSize(data []byte) error {
-	if most := cmp.Or(s.Most, maxDocument); len(data) > most {
+func (f folder) checkSize(data []byte) error {
+	if most := cmp.Or(f.Most, maxDocument); len(data) > most {
 		return fmt.Errorf("it has %d bytes: want %d at most", len(data), most)
 	}
 	return nil
 }
 
-func (s Store[T]) check(v *T, key string) error {
-	if err := topology.CheckBounds(v); err != nil || s.Check == nil {
-		return err
+func check(v any, key string) error {
+	err := topology.CheckBounds(v)
+	if c, is := v.(interface{ Check(key string) error }); is && err == nil {
+		err = c.Check(key)
 	}
-	return s.Check(v, key)
+	return err
 }
 
 func headOf(v any) *Head {
 	return v.(interface{ head() *Head }).head() //nolint:forcetypeassert // each document embeds Head
 }
 
-// Remove removes a document, which may be missing.
-func (s Store[T]) Remove(key string) error {
-	path, err := s.path(key)
+func (f folder) remove(key string) error {
+	path, err := f.path(key)
 	if err == nil {
 		err = os.Remove(path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s: %w", s.Kind, err)
+		return fmt.Errorf("remove %s: %w", f.Kind, err)
 	}
 	return nil
 }
 
-// Keys lists the keys that have a document. A missing folder has none. Files of other names are
-// none of Quoin's.
-func (s Store[T]) Keys() (keys []string, err error) {
-	if err := s.checkFolder(); err != nil {
+func (f folder) keys() (keys []string, err error) {
+	if err := f.checkFolder(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(s.Dir)
+	entries, err := os.ReadDir(f.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list files of kind %s: %w", s.Kind, err)
+		return nil, fmt.Errorf("list files of kind %s: %w", f.Kind, err)
 	}
 	for _, e := range entries {
 		if key, is := strings.CutSuffix(e.Name(), suffix); is && isKey(key) {
@@ -191,22 +208,22 @@ func (s Store[T]) Keys() (keys []string, err error) {
 }
 
 // path returns the file of a key.
-func (s Store[T]) path(key string) (string, error) {
+func (f folder) path(key string) (string, error) {
 	if !isKey(key) {
 		return "", fmt.Errorf("key %.80q: want the name of its file without %s", key, suffix)
 	}
-	return filepath.Join(s.Dir, key+suffix), s.checkFolder()
+	return filepath.Join(f.Dir, key+suffix), f.checkFolder()
 }
 
 func isKey(key string) bool {
 	return dcgm.ConsistsOf(key, 1, maxKey, "_.+@-") && key[0] != '.' && key[0] != '@'
 }
 
-func (s Store[T]) checkFolder() error {
-	if s.Mode != Private { // a folder of the site's may be a link
+func (f folder) checkFolder() error {
+	if f.Mode != Private { // a folder of the site's may be a link
 		return nil
 	}
-	return CheckFolder(s.Dir)
+	return CheckFolder(f.Dir)
 }
 
 // CheckFolder refuses a link in a folder's place: what is written and removed here would be

@@ -21,6 +21,13 @@ type note struct {
 	List []string `json:"list,omitempty" max:"2" each:"300"`
 }
 
+func (n *note) Check(key string) error {
+	if n.Text == "no" {
+		return errors.New(key + " is wrong")
+	}
+	return nil
+}
+
 func notes(t *testing.T, mode fs.FileMode) Store[note] {
 	t.Helper()
 	return Store[note]{Dir: filepath.Join(t.TempDir(), "made"), Kind: "Note", Mode: mode}
@@ -87,12 +94,6 @@ func TestBounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := notes(t, Public)
 			s.Most = 700
-			s.Check = func(n *note, key string) error {
-				if n.Text == "no" {
-					return errors.New(key + " is wrong")
-				}
-				return nil
-			}
 			wrong := func(err error) bool {
 				return (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err)
 			}

@@ -7,7 +7,9 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +86,9 @@ func Write(runDir string, g State) error {
 // fs.ErrNotExist if no agent has written a gate.
 func Read(runDir string) (*State, time.Time, error) {
 	g, at, err := inDir(runDir).Get(key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; the agent replaces it", err)
+	}
 	if err != nil {
 		return nil, at, fmt.Errorf("read gate: %w", err)
 	}

@@ -77,7 +77,7 @@ func TestBrokenGate(t *testing.T) {
 	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","ready":true`
 	for _, tt := range []struct{ name, text, err string }{
 		{"a newer agent's", head + `,"mood":"good"}`, ""},
-		{"cut off", head, "unexpected end of JSON input"},
+		{"cut off", head, "unexpected end of JSON input; the agent replaces it"},
 		{"empty", "", "unexpected end"},
 		{"another kind", strings.Replace(head, "Gate", "Fence", 1) + "}", `kind "Fence": want`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1) + "}", `apiVersion "quoin.dev/v9"`},

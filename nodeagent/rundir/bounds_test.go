@@ -13,15 +13,15 @@ import (
 func TestEveryListHasABound(t *testing.T) {
 	var check func(typ reflect.Type)
 	check = func(typ reflect.Type) {
+		if typ == reflect.TypeFor[time.Time]() {
+			return
+		}
 		switch typ.Kind() { //nolint:exhaustive // numbers need no bound
 		case reflect.Pointer, reflect.Slice:
 			check(typ.Elem())
 		case reflect.Struct:
 			for i := range typ.NumField() {
 				f := typ.Field(i)
-				if f.Type == reflect.TypeFor[time.Time]() {
-					continue
-				}
 				if limit, _ := strconv.Atoi(f.Tag.Get("max")); f.Type.Kind() == reflect.Slice && limit == 0 {
 					t.Errorf("%s.%s has no tag max", typ, f.Name)
 				}

@@ -54,7 +54,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // maxGateWait is longer than an IMEX daemon needs to find all its peers.
 const maxGateWait = 10 * time.Minute
 
-func (c *HookConfig) check(string) error {
+// Check refuses values that the hook cannot use.
+func (c *HookConfig) Check(string) error {
 	switch {
 	case c.MappingDir == "":
 		return errors.New("no mapping directory")
@@ -79,7 +80,7 @@ func (g *Gate) check() error {
 }
 
 func (d Dir) hookConfig() document.Store[HookConfig] {
-	return document.Store[HookConfig]{Dir: string(d), Kind: hookConfigKind, Mode: document.Public, Check: (*HookConfig).check}
+	return document.Store[HookConfig]{Dir: string(d), Kind: hookConfigKind, Mode: document.Public}
 }
 
 // WriteHookConfig writes the hook's configuration into the run directory, unless it

@@ -104,7 +104,7 @@ type Entry struct {
 const inventoryKind = "Inventory"
 
 func (d Dir) inventory() document.Store[Inventory] {
-	return document.Store[Inventory]{Dir: string(d), Kind: inventoryKind, Mode: document.Public, Check: (*Inventory).check}
+	return document.Store[Inventory]{Dir: string(d), Kind: inventoryKind, Mode: document.Public}
 }
 
 // WriteInventory writes the inventory into the run directory, unless it is there
@@ -156,7 +156,8 @@ func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current
 	return inv, false, err
 }
 
-func (inv *Inventory) check(string) error {
+// Check refuses an inventory in another order, and exporter ids that are none.
+func (inv *Inventory) Check(string) error {
 	for i, e := range inv.Entries {
 		if e.GRESIndex != i {
 			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)

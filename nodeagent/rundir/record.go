@@ -132,7 +132,7 @@ func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 func (d Dir) Records() string { return filepath.Join(string(d), jobsFolder) }
 
 func (d Dir) records() document.Store[Record] {
-	return document.Store[Record]{Dir: d.Records(), Kind: recordKind, Mode: document.Private, Check: (*Record).check}
+	return document.Store[Record]{Dir: d.Records(), Kind: recordKind, Mode: document.Private}
 }
 
 // WriteRecord writes a record under a key of FindRecord.
@@ -192,8 +192,8 @@ func (r *Record) leaveOut() {
 
 func isNoUUID(s string) bool { return !topology.IsDeviceUUID(s) }
 
-// check refuses a record that would have root write where no device is.
-func (r *Record) check(key string) error {
+// Check refuses a record that would have root write where no device is.
+func (r *Record) Check(key string) error {
 	if err := checkKey(key, r.JobID); err != nil {
 		return err
 	}

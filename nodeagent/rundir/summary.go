@@ -71,7 +71,7 @@ func MarkOf(id JobIdentity, run Run, ended time.Time, exit string) Summary {
 
 // summariesIn are the summaries of a folder, which is private unless the site made it.
 func summariesIn(dir string, mode fs.FileMode) document.Store[Summary] {
-	return document.Store[Summary]{Dir: dir, Kind: summaryKind, Mode: mode, Most: maxSummary, OneLine: true, Check: (*Summary).check}
+	return document.Store[Summary]{Dir: dir, Kind: summaryKind, Mode: mode, Most: maxSummary, OneLine: true}
 }
 
 func (d Dir) endings() document.Store[Summary] {
@@ -125,11 +125,12 @@ func writeSummary(to document.Store[Summary], s Summary) error {
 	return to.Put(key, s)
 }
 
-func (s *Summary) check(string) error {
+// Check refuses the summary of another job, and one with another document as its record.
+func (s *Summary) Check(string) error {
 	if s.Record.Kind != recordKind {
 		return fmt.Errorf("record of kind %.80q: want %q", s.Record.Kind, recordKind)
 	}
-	return s.Record.check(s.Key)
+	return s.Record.Check(s.Key)
 }
 
 // ReadSummaries reads the summaries of a directory, the oldest first. The error names each

@@ -316,10 +316,11 @@ type Uses struct{ document.Store[Use] }
 
 // Uses returns the directory's uses of jobs.
 func (d Dir) Uses() Uses {
-	return Uses{document.Store[Use]{Dir: filepath.Join(string(d), useFolder), Kind: useKind, Mode: document.Private, Check: (*Use).check}}
+	return Uses{document.Store[Use]{Dir: filepath.Join(string(d), useFolder), Kind: useKind, Mode: document.Private}}
 }
 
-func (u *Use) check(key string) error { return checkKey(key, u.JobID) }
+// Check refuses the use of another job.
+func (u *Use) Check(key string) error { return checkKey(key, u.JobID) }
 
 // Write writes the use of the job whose record has this key.
 func (f Uses) Write(key string, u *Use) error { return f.Put(key, *u) }
