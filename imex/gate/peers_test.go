@@ -2,6 +2,8 @@ package gate
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -129,11 +131,14 @@ func FuzzGate(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"","members":[{},{}]}`), "", ",")
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","ready":true,"peers":[{"address":"10.0.0.1","name":"n1","state":"self"},{"address":"10.0.0.2","state":"dead"}]}`), "n1", "n[1-3]")
 	f.Fuzz(func(t *testing.T, data []byte, node, list string) {
-		g, err := parse(data)
+		run := t.TempDir()
+		if err := os.WriteFile(filepath.Join(run, FileName), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g, _, err := Read(run)
 		if err != nil {
 			return
 		}
-		run := t.TempDir()
 		if err := Write(run, *g); err != nil {
 			t.Fatal(err)
 		}

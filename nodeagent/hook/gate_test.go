@@ -201,7 +201,7 @@ func TestGate(t *testing.T) {
 			if err := unix.Mkfifo(filepath.Join(p.run, gate.FileName), 0o644); err != nil {
 				p.t.Error(err)
 			}
-		}, "stale", `want a regular file; the job goes on`},
+		}, "stale", `want a regular file; the agent replaces it; the job goes on`},
 		{"never, warn", &rundir.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
 			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="its entry is not ready; the job goes on"\n$`},
 		{"never, fail", &fails, wide, func(p *place) {
