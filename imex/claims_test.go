@@ -151,7 +151,7 @@ func TestFirstThingsFirst(t *testing.T) {
 		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.DomainLabel = testUID }) }},
 		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.CliqueLabel = "" }) }},
 		{ReasonNotRegistered, func() {
-			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Index: 0})
+			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Clique: testClique, Index: 0})
 		}},
 		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Index = 1 }},
 		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Address = "10.0.0.2" }},

@@ -127,7 +127,7 @@ type Clique struct {
 	Daemons    []Member
 }
 
-// Member is one node's entry in a clique or in a domain's status.
+// Member is one node's entry in a clique or in a domain's status. Clique is the clique's ID.
 type Member struct {
 	Node, Address, Clique string
 	Index                 int

@@ -124,8 +124,8 @@ func randomSeen(r *rand.Rand) *Observation {
 	ids := []string{testClique, testClique, oldClique, "", "N/A"}
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
 	node := func() string { return fmt.Sprintf("n%d", r.IntN(6)) }
-	member := func() Member {
-		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: pick(ids), Index: r.IntN(6), Ready: one(2)}
+	member := func(clique string) Member {
+		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: clique, Index: r.IntN(6), Ready: one(2)}
 	}
 	s.Join = pick([]string{JoinHolder, JoinHolder, JoinSlurmd, JoinSlurmd, JoinNone})
 	if one(30) {
@@ -157,7 +157,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		case 0:
 			s.leave(i)
 		case 1:
-			s.Cliques[0].Daemons[i] = member()
+			s.Cliques[0].Daemons[i] = member(testClique)
 		default:
 			s.entry(i, func(m *Member) { m.Ready = one(2) })
 		}
@@ -166,7 +166,8 @@ func randomSeen(r *rand.Rand) *Observation {
 		}
 	}
 	for range r.IntN(3) {
-		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: pick(ids), Daemons: []Member{member(), member()}})
+		id := pick(ids)
+		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: id, Daemons: []Member{member(id), member(id)}})
 	}
 	for i := range r.IntN(3) {
 		c := Claim{Namespace: pick([]string{"quoin-system", "slurm"}), Name: fmt.Sprint("c", i), Domain: pick(uids), Node: node(), Owner: pick([]string{OwnerHolder, OwnerSlurmd, OwnerOther, ""})}
@@ -182,7 +183,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		s.Claims = append(s.Claims, c)
 	}
 	for range r.IntN(2) {
-		m := member()
+		m := member(pick(ids))
 		s.Members[m.Node] = m
 	}
 	if one(8) {

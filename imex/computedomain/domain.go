@@ -56,7 +56,7 @@ func readClique(obj any) (imex.Clique, bool) {
 	out.Domain, out.ID, _ = strings.Cut(c.Name, ".")
 	for _, d := range c.Daemons {
 		if d != nil {
-			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: d.CliqueID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
+			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: out.ID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
 		}
 	}
 	return out, true
