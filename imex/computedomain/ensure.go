@@ -28,18 +28,19 @@ const (
 	managedBy      = "quoin"
 )
 
-// Ensure returns the ComputeDomain, and creates it if neither it nor another one that may be meant
-// is there. It adopts an existing domain, or refuses it: Problem says why a domain cannot be used. It asks
-// nothing of the API server while the domain is there. If creating the domain fails,
-// Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
-// none.
-func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
+// Ensure returns what is seen, all but Nodes and Claims, and creates the ComputeDomain if neither it
+// nor another one that may be meant is there. It adopts an existing domain, or refuses it: Problem says why a
+// domain cannot be used. It asks nothing of the API server while the domain is there. If something has not been
+// read yet, the error says why, and Changes wakes when it has. If creating the domain fails, Changes wakes when
+// it is time to try again. If nodes join no domain, Ensure creates none.
+func (c *Cluster) Ensure(ctx context.Context) (*imex.Observation, error) {
 	seen, create, err := c.see()
 	switch {
-	case err != nil:
-		return imex.Domain{}, err
-	case !create, time.Since(c.refusal.at) < createPause:
-		return seen.Domain, nil
+	case err != nil, !create:
+		return seen, err
+	case time.Since(c.refusal.at) < createPause:
+		seen.Domain.Problem = c.refusal.why
+		return seen, nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
@@ -50,14 +51,15 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 		time.AfterFunc(createPause, func() { again.Notify(c.changes) })
 		why := c.whyNot(err)
 		if why.Reason == "" {
-			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
+			return nil, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
 		c.refusal = refusal{why, time.Now()}
 		seen.Domain.Problem = why
-		return seen.Domain, nil
+		return seen, nil
 	}
 	facts, _ := readDomain(created)
-	return domainOf(c.config, &facts, false), nil
+	seen.Domain = domainOf(c.config, &facts, false)
+	return seen, nil
 }
 
 // createPause is the time before creating the domain is tried again.

@@ -65,7 +65,7 @@ func TestRealRefused(t *testing.T) {
 		t.Errorf("the message is %q", d.Problem.Message)
 	}
 	until(t, tick(t), "without pods and with a domain that was refused", func() (bool, string) {
-		seen, err := c.Snapshot()
+		seen, err := c.Ensure(t.Context())
 		return err == nil && seen.Workers == nil && seen.Domain == d, fmt.Sprintf("%+v, %v", seen, err)
 	})
 	allow("make")

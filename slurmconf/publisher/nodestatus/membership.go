@@ -17,17 +17,14 @@ import (
 type Membership interface {
 	// Changes gets a value after a change; several changes may give one.
 	Changes() <-chan struct{}
-	// Ensure creates the configured domain if it can. After an error a change tells when
-	// to try again.
-	Ensure(ctx context.Context) (imex.Domain, error)
-	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
-	// a change when it is.
-	Snapshot() (*imex.Observation, error)
+	// Ensure creates the configured domain if it can, and returns all but the nodes. An error
+	// says why nothing is known yet, and a change tells when to try again.
+	Ensure(ctx context.Context) (*imex.Observation, error)
 	// Record records an event of the domain.
 	Record(d *imex.Domain, warning bool, reason, message string)
 }
 
-// Members returns what a Snapshot says of the nodes themselves. workers are the nodes
+// Members returns what is seen of the nodes themselves. workers are the nodes
 // with worker pods of Slurm, or nil if nobody looked. fabrics are beside the nodes.
 func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
@@ -62,12 +59,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabri
 	if m.source == nil {
 		return nil
 	}
-	domain, err := m.source.Ensure(ctx)
-	var seen *imex.Observation
-	if err == nil {
-		m.sayDomain(&domain)
-		seen, err = m.source.Snapshot()
-	}
+	seen, err := m.source.Ensure(ctx)
 	if err != nil {
 		if ctx.Err() == nil && m.unknown.IsNew(err.Error()) {
 			m.log.Warn("membership in the IMEX domain is not known", "err", err)
@@ -75,14 +67,14 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabri
 		return nil
 	}
 	m.unknown.Forget()
+	m.sayDomain(&seen.Domain)
 	if m.why != seen.Why {
 		m.why = seen.Why
 		m.log.Info("imex.join is auto", "join", seen.Join, "why", seen.Why)
 	}
-	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, fabrics, seen.Workers)
 	verdicts := imex.Judge(seen)
-	m.metrics.setMembership(&domain, verdicts)
+	m.metrics.setMembership(&seen.Domain, verdicts)
 	return verdicts
 }
 
