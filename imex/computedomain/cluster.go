@@ -85,7 +85,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	}
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(namespace), which, readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
-	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
+	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, readPod, changed)
 	return c, nil
 }
 
