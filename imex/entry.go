@@ -88,7 +88,7 @@ func checkEntry(v *view, n *node) finding {
 	if f := checkTwins(v, n); f.reason != "" {
 		return f
 	}
-	said := n.daemonState()
+	said := n.DaemonState()
 	state := "NotReady"
 	switch doubt := n.doubt(); {
 	case n.entry.Ready && doubt != "":
@@ -115,8 +115,8 @@ func (n *node) doubt() string {
 	return ""
 }
 
-// daemonState is what the local daemon says of itself, empty if that is not known.
-func (n *Node) daemonState() string {
+// DaemonState is what the local daemon says of itself, empty if that is not known.
+func (n *Node) DaemonState() string {
 	if n.Local == nil {
 		return ""
 	}
@@ -125,10 +125,10 @@ func (n *Node) daemonState() string {
 
 // daemonText says what the local daemon says of itself, if that is known.
 func (n *Node) daemonText() string {
-	if n.daemonState() == "" {
+	if n.DaemonState() == "" {
 		return ""
 	}
-	return " (the local daemon says " + n.daemonState() + ")"
+	return " (the local daemon says " + n.DaemonState() + ")"
 }
 
 // checkTwins is about an entry with the same index as another node's entry in the clique,

@@ -72,7 +72,7 @@ type finding struct {
 // isWell reports whether the node has joined, its claim is held if it has one, and its
 // daemon says nothing else.
 func (n *node) isWell() bool {
-	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.daemonState() == "" || n.daemonState() == DaemonReady) && n.doubt() == ""
+	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.DaemonState() == "" || n.DaemonState() == DaemonReady) && n.doubt() == ""
 }
 
 // The checks of a node that is to join the domain, and of one whose own service serves.
