@@ -120,7 +120,7 @@ func TestJudgeClaims(t *testing.T) {
 // repaired first, and on the next when that is.
 func TestFirstThingsFirst(t *testing.T) {
 	s := rack()
-	s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted"}
+	s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted", Remedy: "wait"}
 	s.Nodes["n1"] = Node{GPUs: true}
 	s.leave(1)
 	s.unclaim("n1")

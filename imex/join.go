@@ -47,6 +47,9 @@ func (c *Config) Choose(serves Service, held bool, workers ...string) (join, why
 	return JoinHolder, "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel"
 }
 
+// NoDriverRemedy is what to do if the reason is NoDriver.
+const NoDriverRemedy = "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains"
+
 // Hosts are nodes without Kubernetes: their own nvidia-imex.service is all that can serve.
 type Hosts struct{ config Config }
 
@@ -67,7 +70,7 @@ func (h *Hosts) Snapshot() (*Observation, error) {
 	o := &Observation{HostChannels: h.config.HostChannels}
 	o.Join, o.Why = h.config.Choose(NoService, false)
 	if h.config.Join == JoinAuto {
-		o.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run"}
+		o.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run", Remedy: NoDriverRemedy}
 	}
 	return o, nil
 }

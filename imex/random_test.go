@@ -129,14 +129,14 @@ func randomSeen(r *rand.Rand) *Observation {
 	}
 	s.Join = pick([]string{JoinHolder, JoinHolder, JoinSlurmd, JoinSlurmd, JoinNone})
 	if one(30) {
-		s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted"}
+		s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted", Remedy: "wait"}
 	}
 	s.ClaimsUnread, s.HostChannels = one(4), one(4)
 	if one(10) {
 		s.Domain.UID = ""
 	}
 	if one(15) {
-		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainForbidden, DomainDeleting}), Message: "why"}
+		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainForbidden, DomainDeleting}), Message: "why", Remedy: "wait"}
 	}
 	if s.Join == JoinSlurmd && one(2) {
 		for i := range s.Claims {

@@ -92,19 +92,18 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 // whyNot returns the problem if the API server has refused the domain, else none.
 func (c *Cluster) whyNot(err error) topology.Finding {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
-	reason, message := imex.NoDomain, ""
+	why := func(reason, message, remedy string) topology.Finding {
+		return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message), Remedy: remedy}
+	}
 	switch {
 	case apierrors.IsForbidden(err):
-		reason = imex.DomainForbidden
-		message = fmt.Sprintf("is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", err, nvapi.GroupName)
+		return why(imex.DomainForbidden, fmt.Sprintf("is not there, and the publisher may not create it: %v", err), "allow the publisher to get, list, watch and create ComputeDomains, or create it by hand")
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		message = "cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace"
+		return why(imex.NoDomain, "cannot be created: there is no such namespace", "create the namespace, or name another one by imex.namespace")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
-		message = fmt.Sprintf("is not there, and the API server refuses it: %v", err)
-	default:
-		return topology.Finding{}
+		return why(imex.NoDomain, fmt.Sprintf("is not there, and the API server refuses it: %v", err), "set the keys below imex to what the API server takes")
 	}
-	return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
+	return topology.Finding{}
 }
 
 // Record records an event of the domain, whether it is there or not.

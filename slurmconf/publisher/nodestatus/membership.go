@@ -1,7 +1,6 @@
 package nodestatus
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -94,9 +93,8 @@ func (m *membership) sayDomain(d *imex.Domain) {
 		case now.Reason == imex.ReasonNoDriver:
 			m.log.Info("no ComputeDomain is kept", "reason", now.Reason, "message", now.Message)
 		default:
-			remedy := cmp.Or(now.Remedy, d.Remedy())
-			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", remedy)
-			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+remedy, ". "))
+			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", now.Remedy)
+			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+now.Remedy, ". "))
 		}
 	}
 }
