@@ -132,6 +132,9 @@ func randomSeen(r *rand.Rand) *Observation {
 		s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted", Remedy: "wait"}
 	}
 	s.ClaimsUnread, s.HostChannels = one(4), one(4)
+	if one(2) {
+		s.Workers = map[string]bool{node(): true, node(): true, node(): true}
+	}
 	if one(10) {
 		s.Domain.UID = ""
 	}
@@ -207,8 +210,7 @@ func randomNode(r *rand.Rand, n *Node, pick func([]string) string, uids, ids []s
 	case 2:
 		n.Clique, n.CliqueLabel = pick(ids), pick(ids)
 	case 3:
-		n.DomainLabel, n.Worker = pick(uids), r.IntN(2) == 0
-		n.NoWorker = !n.Worker
+		n.DomainLabel = pick(uids)
 	case 4:
 		n.Local = &topology.IMEX{DaemonState: pick([]string{"", "READY", "INITIALIZING"}), DomainState: pick([]string{"", "UP", "DOWN"}), HostService: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {

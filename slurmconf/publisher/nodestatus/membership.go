@@ -23,9 +23,8 @@ type Membership interface {
 	Record(d *imex.Domain, warning bool, reason, message string)
 }
 
-// Members returns what is seen of the nodes themselves. workers are the nodes
-// with worker pods of Slurm, or nil if nobody looked. fabrics are beside the nodes.
-func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers map[string]bool) map[string]imex.Node {
+// Members returns what is seen of the nodes themselves. fabrics are beside the nodes.
+func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
@@ -34,7 +33,6 @@ func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers ma
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
 		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[imex.DomainLabel]
 		m.Lost = n.Lost
-		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// A node without any facts is not judged, unless it is a member.
 		m.GPUs = m.GPUs && (report != nil || m.CliqueLabel != "" || m.DomainLabel != "")
 		out[n.Name] = m
@@ -71,7 +69,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabri
 		m.why = seen.Why
 		m.log.Info("imex.join is auto", "join", seen.Join, "why", seen.Why)
 	}
-	seen.Nodes = Members(snap, fabrics, seen.Workers)
+	seen.Nodes = Members(snap, fabrics)
 	verdicts := imex.Judge(seen)
 	m.metrics.setMembership(&seen.Domain, verdicts)
 	return verdicts
