@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// TestLibraries holds that Quoin's own code imports the libraries of those with whom it has to agree: NVIDIA, Kubernetes
-// and Prometheus. Tests do not count.
+// TestLibraries holds that Quoin's own code imports the libraries of the field that do a part of its
+// work: NVIDIA's, those of Kubernetes and Prometheus, fsnotify and the YAML parser. Tests do not count.
 func TestLibraries(t *testing.T) {
 	imported := map[string]bool{
 		"github.com/NVIDIA/go-dcgm":           false,
 		"github.com/NVIDIA/go-nvml":           false,
+		"github.com/fsnotify/fsnotify":        false,
 		"github.com/prometheus/client_golang": false,
-		"k8s.io/api":                          false,
-		"k8s.io/apimachinery":                 false,
+		"gopkg.in/yaml.v3":                    false,
 		"k8s.io/client-go":                    false,
 		"k8s.io/dynamic-resource-allocation":  false,
 		"sigs.k8s.io/dra-driver-nvidia-gpu":   false,
