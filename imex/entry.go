@@ -134,9 +134,8 @@ func (n *Node) daemonText() string {
 // checkTwins is about an entry with the same index as another node's entry in the clique,
 // or the same address as an entry of any domain.
 func checkTwins(v *view, n *node) finding {
-	numbered := !v.byStatus || slices.ContainsFunc(n.own.entries, func(m *Member) bool { return m.Index != 0 }) // older drivers give none
 	for _, m := range n.own.entries {
-		if numbered && m.Node != n.Name && m.Index == n.entry.Index {
+		if m.Node != n.Name && m.Index == n.entry.Index {
 			return finding{reason: ReasonConflict, message: n.entry.text() + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", remedy: n.remedyOfTwins(m)}
 		}
 	}
