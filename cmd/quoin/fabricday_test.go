@@ -222,7 +222,7 @@ func TestFabricDay(t *testing.T) {
 				d.report(func(n *topology.Node) { n.IMEX = &topology.IMEX{ChannelMajor: n.IMEX.ChannelMajor, Channels: 2048} }, "n05")
 				d.report(func(n *topology.Node) {
 					local := *n.IMEX
-					local.DomainState, local.Peers = "DEGRADED", []topology.IMEXPeer{{Address: "10.0.0.5", Name: "n05", State: topology.PeerDead}}
+					local.DomainState, local.Peers = "DEGRADED", []topology.IMEXPeer{{Address: "10.0.0.1", Name: "n01", State: topology.PeerSelf}, {Address: "10.0.0.5", Name: "n05", State: topology.PeerDead}}
 					n.IMEX = &local
 				}, "n01")
 			}, time.Hour, map[string]string{

@@ -54,6 +54,9 @@ var opened = regexp.MustCompile(`(?m)^quoin: (opened .*; )?configuration: .*\n`)
 
 // cluster reads the cluster by --kubeconfig, and gets what it gets from kubectl's output.
 func (s *planSite) cluster(t *testing.T) {
+	if err := s.AddPod(t.Context(), "default", "any", nil); err != nil { // a list without a Pod is not all of a cluster
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		kinds string
 		flag  string
