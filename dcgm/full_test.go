@@ -22,7 +22,7 @@ func mountFull(t *testing.T, options string) (dir string, fill func()) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir, func() {
 		for i := 0; ; i++ {
-			path := filepath.Join(dir, stagingFolder, strings.Repeat("x", i+1))
+			path := filepath.Join(dir, ownFolder, strings.Repeat("x", i+1))
 			if os.WriteFile(path, bytes.Repeat([]byte("x"), 4096), 0o600) != nil {
 				return
 			}
@@ -43,10 +43,10 @@ func TestFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			must(m.Add("1", []string{"0"}))
-			must(m.Add("22", []string{"0"}))
+			must(m.Set("1", []string{"0"}))
+			must(m.Set("22", []string{"0"}))
 			fill()
-			if err := m.Add("1", []string{"1"}); err == nil {
+			if err := m.Set("1", []string{"1"}); err == nil {
 				t.Fatal("want no room for another GPU's file")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "new"), []byte("x"), 0o600); err == nil {
@@ -73,7 +73,7 @@ func TestFullDisk(t *testing.T) {
 					change func(string, []string) error
 					job    string
 					want   string
-				}{{m.Remove, "1", "22\n"}, {m.Add, "333", "22\n333\n"}, {m.Remove, "22", "333\n"}, {m.Remove, "333", blankLine}, {m.Add, "1", "1\n"}, {m.Add, "22", "1\n22\n"}} {
+				}{{m.Clear, "1", "22\n"}, {m.Set, "333", "22\n333\n"}, {m.Clear, "22", "333\n"}, {m.Clear, "333", blankLine}, {m.Set, "1", "1\n"}, {m.Set, "22", "1\n22\n"}} {
 					must(step.change(step.job, []string{"0"}))
 					if got := files(t, dir)["0"]; got != step.want {
 						t.Fatalf("the file is %q, want %q", got, step.want)
@@ -91,14 +91,14 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskWithoutSpare(t *testing.T) {
 	dir, fill := mountFull(t, "nr_inodes=9")
 	m := Mapping{Dir: dir}
-	if err := m.Add("1", []string{"0"}); err != nil {
+	if err := m.Set("1", []string{"0"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(m.Staging(), spareFile)); err != nil {
+	if err := os.Remove(m.Folder().spare()); err != nil {
 		t.Fatal(err)
 	}
 	fill()
-	if err := m.Remove("1", []string{"0"}); !isFull(err) {
+	if err := m.Clear("1", []string{"0"}); !isFull(err) {
 		t.Errorf("error %v, want that the disk is full", err)
 	}
 	if got := files(t, dir)["0"]; got != "1\n" {

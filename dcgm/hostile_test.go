@@ -17,14 +17,14 @@ func TestFilesThatAreLinks(t *testing.T) {
 			if err := os.WriteFile(victim, []byte(secret), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.MakeStaging(); err != nil {
+			if err := m.Folder().Make(); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(m.Dir, "0")
 			if err := link(victim, path); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Add("1", []string{"0"}); err != nil {
+			if err := m.Set("1", []string{"0"}); err != nil {
 				t.Fatal(err)
 			}
 			if text, err := os.ReadFile(victim); err != nil || string(text) != secret {
@@ -47,11 +47,11 @@ func TestSpareThatIsALink(t *testing.T) {
 			dir, fill := mountFull(t, "size=48k")
 			m := Mapping{Dir: dir}
 			for _, job := range []string{"1", "22"} {
-				if err := m.Add(job, []string{"0"}); err != nil {
+				if err := m.Set(job, []string{"0"}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			victim, spare := filepath.Join(dir, "other"), filepath.Join(m.Staging(), spareFile)
+			victim, spare := filepath.Join(dir, "other"), m.Folder().spare()
 			if err := os.Rename(spare, victim); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestSpareThatIsALink(t *testing.T) {
 				t.Fatal(err)
 			}
 			fill()
-			if err := m.Remove("1", []string{"0"}); err == nil {
+			if err := m.Clear("1", []string{"0"}); err == nil {
 				t.Error("the disk was not full")
 			}
 			if text, err := os.ReadFile(victim); err != nil || string(text) != blankLine {

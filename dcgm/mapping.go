@@ -26,112 +26,85 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
-const (
-	stagingFolder = ".quoin"
-	bootFile      = "boot"
-	// spareFile, in there, keeps room for one file of a GPU on a disk that is full.
-	spareFile = "spare"
-	// blankLine is the whole file of a GPU that no job holds. The exporter gives the
-	// GPU's samples hpc_job="", which Prometheus takes for no label. For an empty file,
-	// exporters before 4.3.1 would drop the GPU's series.
-	blankLine = "\n"
-)
+// blankLine is the whole file of a GPU that no job holds. The exporter gives the
+// GPU's samples hpc_job="", which Prometheus takes for no label. For an empty file,
+// exporters before 4.3.1 would drop the GPU's series.
+const blankLine = "\n"
 
-// DefaultMappingDir is where the hook and the exporter look by default.
-const DefaultMappingDir = "/var/lib/dcgm-exporter/job-mapping"
-
-// NoMapping stands for the directory of a site whose exporter reads none.
-const NoMapping = "none"
-
-// Mapping is DCGM Exporter's job mapping directory. Nothing is written or read for
-// NoMapping.
+// Mapping is DCGM Exporter's job mapping directory.
 type Mapping struct {
 	// Dir is the directory that the exporter reads. A missing one is made. It is never
 	// replaced, because the exporter's mount would keep the old one.
 	Dir string
 }
 
-// Staging is the folder of the files that are not yet in place. It is on the
-// exporter's mount, and the exporter ignores its name.
-func (m Mapping) Staging() string { return filepath.Join(m.Dir, stagingFolder) }
+// Folder is Quoin's own folder in the directory.
+func (m Mapping) Folder() Folder { return Folder(filepath.Join(m.Dir, ownFolder)) }
 
-// BootMarker is the file that names the boot that the mapping files are of.
-func (m Mapping) BootMarker() string { return filepath.Join(m.Staging(), bootFile) }
-
-// MakeStaging makes that folder if it is missing. A link in its place is refused, because
-// files would be written where it leads.
-func (m Mapping) MakeStaging() error {
-	staging := m.Staging()
-	info, err := os.Lstat(staging)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = os.MkdirAll(staging, 0o755)
-	} else if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder: remove it", staging)
-	}
-	if err != nil {
-		return fmt.Errorf("make mapping directory: %w", err)
-	}
-	return nil
-}
-
-// Add puts the job's id into the file of each of the exporter's ids.
-func (m Mapping) Add(id string, gpus []string) error {
-	if err := CheckJobID(id); err != nil || m.Dir == NoMapping {
+// Set implements Labels: it puts the job's id into the file of each GPU.
+func (m Mapping) Set(job string, ids []string) error {
+	if err := CheckJobID(job); err != nil {
 		return err
 	}
 	m.keepSpare() // first: the disk may be full when the label has to go again
-	return m.each(gpus, func(lines []string) []string {
-		return append(lines, id)
+	return m.each(ids, func(lines []string) []string {
+		return append(lines, job)
 	})
 }
 
-// Remove takes the job's id, and no other, out of the files of the exporter's
-// ids.
-func (m Mapping) Remove(id string, gpus []string) error {
-	if _, err := os.Stat(m.Dir); m.Dir == NoMapping || errors.Is(err, fs.ErrNotExist) {
+// Clear implements Labels: it takes the job's id out of the files of the GPUs.
+func (m Mapping) Clear(job string, ids []string) error {
+	if _, err := os.Stat(m.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return m.each(gpus, func(lines []string) []string {
-		return slices.DeleteFunc(lines, func(l string) bool { return l == id })
+	return m.each(ids, func(lines []string) []string {
+		return slices.DeleteFunc(lines, func(l string) bool { return l == job })
 	})
 }
 
-// Holding lists the exporter's ids whose files name the job.
-func (m Mapping) Holding(id string) ([]string, error) {
-	if m.Dir == NoMapping {
-		return nil, nil
-	}
+// Held implements Labels. A missing directory is no error.
+func (m Mapping) Held() (Held, error) {
 	entries, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return Held{}, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read mapping directory: %w", err)
+		return Held{}, fmt.Errorf("read mapping directory: %w", err)
 	}
-	var gpus []string
+	boot, _ := atomicfile.Read(m.Folder().boot()) // empty if it cannot be read
+	h := Held{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
+	var failed error
 	for _, e := range entries {
-		if !IsExporterID(e.Name()) || !e.Type().IsRegular() {
+		if !IsExporterID(e.Name()) {
 			continue
 		}
-		if lines, err := m.read(e.Name()); err == nil && slices.Contains(lines, id) {
-			gpus = append(gpus, e.Name())
+		f, err := File{Odd: true}, error(nil)
+		if e.Type().IsRegular() {
+			f, err = m.read(e.Name())
+		} else {
+			err = fmt.Errorf("%s is no file: the exporter may fail on it; remove it", filepath.Join(m.Dir, e.Name()))
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed by hand just now
+		}
+		h.Files[e.Name()], failed = f, errors.Join(failed, err)
 	}
-	return gpus, nil
+	return h, failed
 }
 
-// Sweep releases all GPUs once after a boot, because no job outlives a boot. It
-// returns the exporter's ids of the GPUs that were labelled. The caller holds the
-// run directory's lock. An empty boot is not known, and then nothing is touched.
-func (m Mapping) Sweep(boot string) (released []string, err error) {
-	if boot == "" || m.Dir == NoMapping {
+// Sweep implements Labels.
+func (m Mapping) Sweep(boot string, mayMake bool) (released []string, err error) {
+	if boot == "" {
 		return nil, nil
 	}
-	staging := m.Staging()
-	marker := m.BootMarker()
+	folder := m.Folder()
+	marker := folder.boot()
 	if marked, err := atomicfile.Read(marker); err == nil && string(bytes.TrimSpace(marked)) == boot {
 		return nil, nil
 	}
-	if err := m.MakeStaging(); err != nil {
+	if _, err := os.Stat(m.Dir); errors.Is(err, fs.ErrNotExist) && !mayMake {
+		return nil, nil
+	}
+	if err := folder.Make(); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(m.Dir)
@@ -140,7 +113,7 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 	}
 	// The marker is made first and put in place last. Without room for the marker
 	// nothing is released, because the next hook would release this boot's jobs.
-	fresh, err := atomicfile.Stage(staging, marker, []byte(boot+"\n"))
+	fresh, err := atomicfile.Stage(string(folder), marker, []byte(boot+"\n"))
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +135,6 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 	return released, errors.Join(failed, atomicfile.Put(fresh, marker))
 }
 
-// Tidy removes what killed writers have left.
-func (m Mapping) Tidy() {
-	if info, err := os.Lstat(m.Staging()); err == nil && info.IsDir() && m.Dir != NoMapping {
-		atomicfile.Tidy(m.Staging())
-	}
-}
-
 // each changes the lines of every file and writes the files that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
 func (m Mapping) each(gpus []string, change func([]string) []string) error {
@@ -187,11 +153,12 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 
 // one changes the lines of one file, and makes the directory if there is none.
 func (m Mapping) one(gpu string, change func([]string) []string) error {
-	before, err := m.read(gpu)
+	file, err := m.read(gpu)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}
+	before := file.Jobs
 	after := change(slices.Clone(before))
 	slices.Sort(after)
 	after = slices.Compact(after)
@@ -202,11 +169,11 @@ func (m Mapping) one(gpu string, change func([]string) []string) error {
 	if len(after) > 0 {
 		text = []byte(strings.Join(after, "\n") + "\n")
 	}
-	staging, path := m.Staging(), filepath.Join(m.Dir, gpu)
-	if err := m.MakeStaging(); err != nil {
+	folder, path := m.Folder(), filepath.Join(m.Dir, gpu)
+	if err := folder.Make(); err != nil {
 		return err
 	}
-	err = atomicfile.Replace(staging, path, text)
+	err = atomicfile.Replace(string(folder), path, text)
 	// A missing file would take the spare away, and with it the room to release the GPU.
 	if isFull(err) && !missing && m.writeSpare(path, text) == nil {
 		return nil
@@ -219,8 +186,9 @@ func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 // keepSpare makes the spare file if there is none. If the disk has no room for it, it has
 // none for a label either, and that error is the one to report.
 func (m Mapping) keepSpare() {
-	spare := filepath.Join(m.Staging(), spareFile)
-	if _, err := os.Lstat(spare); errors.Is(err, fs.ErrNotExist) && m.MakeStaging() == nil {
+	folder := m.Folder()
+	spare := folder.spare()
+	if _, err := os.Lstat(spare); errors.Is(err, fs.ErrNotExist) && folder.Make() == nil {
 		_ = atomicfile.Write(spare, []byte(blankLine))
 	}
 }
@@ -228,7 +196,7 @@ func (m Mapping) keepSpare() {
 // writeSpare writes text into the spare file and exchanges it with a GPU's file. Whenever
 // the writer is killed, the exporter sees the old file or the new one, whole.
 func (m Mapping) writeSpare(path string, text []byte) error {
-	spare := filepath.Join(m.Staging(), spareFile)
+	spare := m.Folder().spare()
 	f, err := atomicfile.Open(spare, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -289,17 +257,22 @@ func waitForReaders(f *os.File) error {
 	}
 }
 
-// read returns the good lines of a GPU's file. The next write drops the others.
-func (m Mapping) read(gpu string) ([]string, error) {
+// read returns what a GPU's file says. The next write drops odd lines.
+func (m Mapping) read(gpu string) (File, error) {
 	data, err := atomicfile.Read(filepath.Join(m.Dir, gpu))
 	if err != nil {
-		return nil, fmt.Errorf("read mapping of GPU %s: %w", gpu, err)
+		return File{Odd: true}, fmt.Errorf("read mapping of GPU %s: %w", gpu, err)
 	}
-	var lines []string
-	for line := range bytes.Lines(data) {
-		if l := strings.TrimRight(string(line), "\r\n"); isJobID(l) {
-			lines = append(lines, l)
+	var f File
+	if string(data) == blankLine {
+		return f, nil // released
+	}
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimRight(line, "\r\n"); isJobID(line) {
+			f.Jobs = append(f.Jobs, line)
+		} else {
+			f.Odd = true
 		}
 	}
-	return lines, nil
+	return f, nil
 }

@@ -67,9 +67,9 @@ func (h *player) at(t *testing.T, minute int) []text {
 			var err error
 			switch minute {
 			case j.From:
-				err = h.mappings[p.Node].Add(j.ID, id)
+				err = h.mappings[p.Node].Set(j.ID, id)
 			case j.To:
-				err = h.mappings[p.Node].Remove(j.ID, id)
+				err = h.mappings[p.Node].Clear(j.ID, id)
 			}
 			if err != nil {
 				t.Fatal(err)

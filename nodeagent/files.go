@@ -42,7 +42,8 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	inv.Faults = f.faults(n)
 	old, e := f.RunDir.ReadInventory()
 	if e != nil {
-		old, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
+		_, kept := dcgm.Open(f.Hook.MappingDir)
+		old, e = rundir.KeptInventory(kept)
 	}
 	if e == nil && old.Node == inv.Node && !old.Unordered {
 		inv.Entries = keepMissing(inv.Entries, old.Entries)

@@ -255,7 +255,7 @@ func TestLostAfterBoot(t *testing.T) {
 				return inv
 			}
 			if tt.before != nil {
-				if err := rundir.KeepInventory(dcgm.Mapping{Dir: maps}, *write(tt.before)); err != nil {
+				if err := rundir.KeepInventory(dcgm.Mapping{Dir: maps}.Folder(), *write(tt.before)); err != nil {
 					t.Fatal(err)
 				}
 			}

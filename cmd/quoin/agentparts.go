@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -22,8 +23,9 @@ func hookConfig(o *config.Agent) rundir.HookConfig {
 
 // jobsConfig returns the configuration of the registry of the node's jobs in a boot.
 func jobsConfig(a *config.Agent, boot string) jobs.Config {
+	labels, kept := dcgm.Open(a.MappingDir)
 	return jobs.Config{
-		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
+		RunDir: rundir.Dir(a.RunDir), BootID: boot, Labels: labels, Kept: kept, SummaryDir: a.HookSummaryDir,
 		Proc: filepath.Join(a.HostRoot, "proc"),
 	}
 }

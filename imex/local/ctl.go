@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/imex/child"
+	"github.com/quoin-hpc/quoin/child"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

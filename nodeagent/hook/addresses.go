@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/imex/child"
+	"github.com/quoin-hpc/quoin/child"
 	"github.com/quoin-hpc/quoin/imex/gate"
 )
 

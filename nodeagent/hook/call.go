@@ -35,17 +35,20 @@ type hook struct {
 	slurmdStart func() uint64
 	lookUp      lookUp
 
-	mu       sync.Mutex // guards writes to the fields below
-	mapping  string     // where the labels are
-	scontrol string     // of the gate that holds jobs
+	mu sync.Mutex // guards writes to the fields below
+	// labels are what this call's settings name, and kept is where a copy of the inventory is. No record
+	// of a job names others: whoever writes such a file must not choose where root writes.
+	labels   dcgm.Labels
+	kept     dcgm.Folder
+	scontrol string // of the gate that holds jobs
 	gate     *rundir.Gate
 	call     rundir.Call
 	released bool // an Epilog has nothing left to release
 	over     bool // the work is no longer waited for
 }
 
-// loadConfig reads how the site wants the hook.
-func (h *hook) loadConfig() {
+// loadConfig reads how the site wants the hook. mappingDir is the command line's word.
+func (h *hook) loadConfig(mappingDir string) {
 	c, err := h.runDir.ReadHookConfig()
 	if err != nil {
 		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
@@ -56,7 +59,7 @@ func (h *hook) loadConfig() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.scontrol, h.gate = c.Scontrol, c.Gate
-	h.mapping = cmp.Or(h.mapping, c.MappingDir)
+	h.labels, h.kept = dcgm.Open(cmp.Or(mappingDir, c.MappingDir))
 }
 
 // await waits until done is closed: as long as the limit allows, and after a signal for stopGrace. It
@@ -174,7 +177,3 @@ func (h *hook) left() time.Duration { return h.wait - min(reserve, h.wait/4) - t
 func (h *hook) mark() rundir.Summary {
 	return rundir.MarkOf(h.env.identity(), h.env.run(), h.env.endTime(), h.env.exitCode())
 }
-
-// labels is the mapping that this call's settings name. No record of a job names
-// another one: whoever writes such a file must not choose where root writes.
-func (h *hook) labels() dcgm.Mapping { return dcgm.Mapping{Dir: h.mapping} }

@@ -2,9 +2,6 @@ package hook
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +32,7 @@ func (h *job) locked(ctx context.Context, do func()) error {
 // epilog also does what is left of other jobs.
 func (h *job) epilog(ctx context.Context) {
 	err := h.locked(ctx, func() {
-		if _, err := os.Stat(h.mapping); !errors.Is(err, fs.ErrNotExist) {
-			h.sweep()
-		}
+		h.sweep(false)
 		h.drainMarks(true, true)
 		if err := h.release(h.mark()); err != nil {
 			h.leaveMark(rundir.CallMapping, err)
@@ -60,9 +55,9 @@ func (h *job) leaveMark(word string, why error) {
 	h.fail(word, "%v; its GPUs keep the job's label until another job starts or ends on this node", why)
 }
 
-// sweep removes labels from before the node's last boot.
-func (h *job) sweep() {
-	released, err := h.labels().Sweep(h.boot)
+// sweep removes labels from before the node's last boot. mayMake allows to make a missing mapping directory.
+func (h *job) sweep(mayMake bool) {
+	released, err := h.labels.Sweep(h.boot, mayMake)
 	if err != nil {
 		h.fail(rundir.CallMapping, "release GPUs after a boot: %v", err)
 	}
@@ -78,7 +73,7 @@ func (h *job) restore() {
 	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
 	for _, r := range records {
 		if r.BootID == h.boot {
-			if err := h.labels().Add(r.JobID, r.GPUs); err != nil {
+			if err := h.labels.Set(r.JobID, r.GPUs); err != nil {
 				h.fail(rundir.CallMapping, "label job %s again: %v", r.JobID, err)
 			}
 		}
@@ -123,10 +118,14 @@ func (h *job) release(m rundir.Summary) error {
 	var gpus []string
 	if record != nil {
 		gpus = union(record.GPUs, record.Leaving)
-	} else if gpus, err = h.labels().Holding(job); err != nil {
-		return err
+	} else {
+		held, err := h.labels.Held()
+		if held.Files == nil && err != nil { // one bad file is no hindrance
+			return err
+		}
+		gpus = held.Of(job)
 	}
-	if err := h.labels().Remove(job, gpus); err != nil {
+	if err := h.labels.Clear(job, gpus); err != nil {
 		return err
 	}
 	if record != nil {

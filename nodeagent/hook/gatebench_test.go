@@ -42,7 +42,7 @@ func BenchmarkGate(b *testing.B) {
 			benchGate(b, run, b.TempDir(), job.peers...)
 			env := map[string]string{"SLURM_JOB_NUM_NODES": job.nodes, "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n[1-16]", "SLURM_JOB_GPUS": "0"}
 			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: rundir.Dir(run), start: time.Now(), call: rundir.Call{Hook: "prolog", Job: "7"}}
-			h.loadConfig()
+			h.loadConfig("")
 			b.ReportAllocs()
 			for b.Loop() {
 				if code := h.passGate(b.Context()); code != 0 {

@@ -41,7 +41,7 @@ type Options struct {
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, slurmdStart: o.SlurmdStart, lookUp: o.LookUp, wait: cmp.Or(o.Wait, rundir.DefaultWait)}
 	if h.lookUp == nil {
 		h.lookUp = resolver
 	}
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) int {
 				h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
 			}
 		}()
-		h.loadConfig()
+		h.loadConfig(o.MappingDir)
 		(&job{hook: h}).work(ctx)
 	}()
 	if word := await(ctx, done, h.wait); word != "" {

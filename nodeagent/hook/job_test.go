@@ -143,7 +143,7 @@ func TestAfterBoot(t *testing.T) {
 	if err := errors.Join(err, os.MkdirAll(p.mapping, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(rundir.KeepInventory(dcgm.Mapping{Dir: p.mapping}, *inv), os.RemoveAll(p.run)); err != nil {
+	if err := errors.Join(rundir.KeepInventory(dcgm.Mapping{Dir: p.mapping}.Folder(), *inv), os.RemoveAll(p.run)); err != nil {
 		t.Fatal(err)
 	}
 	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1")

@@ -243,7 +243,7 @@ func (m *model) reboot(kept bool) {
 // sweep does in the plainest way what the agent does: what is dead goes.
 func (m *model) sweep() {
 	mapping := dcgm.Mapping{Dir: m.mapping}
-	if _, err := mapping.Sweep(testBoot); err != nil {
+	if _, err := mapping.Sweep(testBoot, true); err != nil {
 		panic(err)
 	}
 	records, failed := rundir.Dir(m.run).ReadRecords()
@@ -252,12 +252,12 @@ func (m *model) sweep() {
 	}
 	for key, r := range records {
 		if slices.ContainsFunc(m.jobs, func(j *modelJob) bool { return j.sure && j.id == r.JobID }) {
-			if err := mapping.Add(r.JobID, r.GPUs); err != nil {
+			if err := mapping.Set(r.JobID, r.GPUs); err != nil {
 				panic(err)
 			}
 			continue
 		}
-		_ = mapping.Remove(r.JobID, union(r.GPUs, r.Leaving))
+		_ = mapping.Clear(r.JobID, union(r.GPUs, r.Leaving))
 		_ = rundir.Dir(m.run).RemoveRecord(key)
 	}
 	for _, j := range m.jobs {

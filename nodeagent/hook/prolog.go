@@ -30,7 +30,7 @@ func (h *job) prolog(ctx context.Context) {
 	err := h.locked(ctx, func() {
 		h.drainMarks(true, false)
 		saved := h.save(record)
-		h.sweep()
+		h.sweep(true)
 		if saved {
 			h.label(record)
 		}
@@ -70,7 +70,7 @@ func (h *job) newRecord() *rundir.Record {
 
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
-	inv, current, missing := h.runDir.FindInventory(h.labels(), h.boot)
+	inv, current, missing := h.runDir.FindInventory(h.kept, h.boot)
 	visible := h.env("CUDA_VISIBLE_DEVICES")
 	var unlisted error
 	word := rundir.CallGresConf
@@ -164,7 +164,7 @@ func (h *job) save(record *rundir.Record) (saved bool) {
 		return false
 	}
 	// The old record would give this run the GPUs of the old run.
-	if err := errors.Join(h.labels().Remove(old.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
+	if err := errors.Join(h.labels.Clear(old.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
 	return false
@@ -172,8 +172,7 @@ func (h *job) save(record *rundir.Record) (saved bool) {
 
 // label writes the job's id for each GPU of its record.
 func (h *job) label(record *rundir.Record) {
-	m := h.labels()
-	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
+	if err := errors.Join(h.labels.Clear(record.JobID, record.Leaving), h.labels.Set(record.JobID, record.GPUs)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
 }

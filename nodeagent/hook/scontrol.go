@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/imex/child"
+	"github.com/quoin-hpc/quoin/child"
 )
 
 // jobState is what slurmctld says of a job. Unknown values are empty.

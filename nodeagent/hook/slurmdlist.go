@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/nodeagent/process"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
@@ -191,8 +191,7 @@ func sinceBoot(ticks uint64) time.Time {
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
 		return time.Time{}
 	}
-	const tick = time.Second / 100 // the kernel's unit for programs, on every machine
-	return time.Now().Add(time.Duration(ticks)*tick - time.Duration(now.Nano()))
+	return time.Now().Add(time.Duration(ticks)*process.Tick - time.Duration(now.Nano()))
 }
 
 // SlurmdStart returns when the slurmd began that runs this process, in clock ticks since the boot:
@@ -202,31 +201,16 @@ func SlurmdStart() uint64 {
 	const generations = 16
 	pid := strconv.Itoa(os.Getppid())
 	for range generations {
-		name, parent, start := processOf(pid)
+		is := process.Read("/proc", pid)
 		switch {
-		case name == "slurmd", name == "slurmd-wlm": // the second is Debian's
-			return start
-		case name == "slurmstepd", parent == "", parent == "0":
+		case is.IsSlurmd():
+			return is.Start
+		case is.Name == "slurmstepd", is.Parent == "", is.Parent == "0":
 			return 0
 		}
-		pid = parent
+		pid = is.Parent
 	}
 	return 0
-}
-
-// processOf returns a process's name, parent and start; no name if it has ended.
-func processOf(pid string) (name, parent string, start uint64) {
-	stat, _ := atomicfile.Read("/proc/" + pid + "/stat")
-	_, after, _ := strings.Cut(string(stat), "(")
-	end := strings.LastIndexByte(after, ')') // a name may have brackets
-	if end < 0 {
-		return "", "", 0
-	}
-	fields := strings.Fields(after[end+1:])
-	if len(fields) < 2 {
-		return "", "", 0
-	}
-	return after[:end], fields[1], rundir.ProcessStart(stat)
 }
 
 // confWait is the least time that the reading of gres.conf and slurm.conf has, which may be on a

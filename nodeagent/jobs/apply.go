@@ -3,10 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -36,19 +34,13 @@ func (r *Registry) apply(ctx context.Context, p *plan, marks []rundir.Summary, n
 	return failed
 }
 
-// edit adds or removes one line. It never makes the directory.
+// edit adds or removes one line. It does not make the directory: without a directory no plan has an edit.
 func (r *Registry) edit(e lineEdit) error {
-	if info, err := os.Stat(r.config.MappingDir); err != nil || !info.IsDir() {
-		return nil //nolint:nilerr // nobody reads it
-	}
-	m, change := dcgm.Mapping{Dir: r.config.MappingDir}, "removed"
-	var err error
+	change, do := "removed", r.config.Labels.Clear
 	if e.Add {
-		change, err = "added", m.Add(e.Job, []string{e.Name})
-	} else {
-		err = m.Remove(e.Job, []string{e.Name})
+		change, do = "added", r.config.Labels.Set
 	}
-	if err != nil {
+	if err := do(e.Job, []string{e.Name}); err != nil {
 		return err
 	}
 	if e.Reason == "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -44,7 +45,7 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 			b.Fatal(err)
 		}
 	}
-	j := New(Config{RunDir: rundir.Dir(run), MappingDir: filepath.Join(run, "map"), Proc: filepath.Join(run, "proc")}, slog.New(slog.DiscardHandler))
+	j := New(Config{RunDir: rundir.Dir(run), Labels: dcgm.Mapping{Dir: filepath.Join(run, "map")}, Proc: filepath.Join(run, "proc")}, slog.New(slog.DiscardHandler))
 	j.node = n
 	j.recall()
 	j.round(b.Context())

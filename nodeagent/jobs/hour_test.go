@@ -66,7 +66,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	p := &hourPlay{jobsRig: newFolders(t), index: index, node: &hour.Nodes[index], metrics: prometheus.NewRegistry()}
 	p.boot = hour.Boot
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
-	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
+	p.j = New(Config{RunDir: rundir.Dir(p.run), Labels: dcgm.Mapping{Dir: p.maps}, Kept: dcgm.Mapping{Dir: p.maps}.Folder(), BootID: p.boot, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.node = p.node.Report()
 	p.j.recall()
@@ -138,10 +138,10 @@ func (p *hourPlay) change(j *hour.Job, names, uuids []string, minute int) {
 	case j.From:
 		p.Step(j.ID + ".extern")
 		p.write(j.ID, rec)
-		p.must(mapping.Add(j.ID, rec.GPUs))
+		p.must(mapping.Set(j.ID, rec.GPUs))
 	case j.To:
 		p.StepEnds(j.ID + ".extern")
-		p.must(mapping.Remove(j.ID, rec.GPUs))
+		p.must(mapping.Clear(j.ID, rec.GPUs))
 		p.must(rundir.Dir(p.run).RemoveRecord(j.ID))
 		p.must(rundir.CopySummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))
 	}

@@ -44,7 +44,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 // setFiles counts the files of the mapping. Without a mapping there is no such series, by
 // which alerts know that the exporter is not to name jobs.
 func (r *Registry) setFiles(p *plan) {
-	if r.config.MappingDir != dcgm.NoMapping {
+	if r.config.Labels != (dcgm.None{}) {
 		r.series.agent.setFiles(p)
 	}
 }
@@ -101,11 +101,11 @@ func (r *Registry) unrecorded() []string {
 	return out
 }
 
-// readMapping reads the configured mapping directory, and no other: a record must not choose
-// where the agent writes.
+// readMapping reads the configured labels, and no other: a record must not choose where the agent
+// writes.
 func (r *Registry) readMapping() {
 	var err error
-	r.mapping, err = readMapping(r.config.MappingDir)
+	r.mapping, err = r.config.Labels.Held()
 	r.log.Note("job mapping", err)
 	r.keepInventory()
 }
@@ -116,7 +116,7 @@ func (r *Registry) keepInventory() {
 	if r.mapping.Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
 		return
 	}
-	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)
+	err := rundir.KeepInventory(r.config.Kept, *inventory.of)
 	if err == nil {
 		r.schedule.kept = inventory.file
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -40,7 +41,7 @@ type planFacts struct {
 	// Orphans are the lines that belonged to no job before, and Up the time since boot.
 	Orphans orphans
 	Up      time.Duration
-	Mapping mapping
+	Mapping dcgm.Held
 }
 
 // plan is what is to be done to the mapping and to the records. It is made of data alone, and applied under the

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -34,7 +35,7 @@ func edits(p plan) string {
 
 func TestMakePlan(t *testing.T) {
 	alive := liveness.Verdict{Proven: true}
-	file := func(jobs ...string) mappingFile { return mappingFile{Jobs: jobs} }
+	file := func(jobs ...string) dcgm.File { return dcgm.File{Jobs: jobs} }
 	moved := aJob("7", alive, "1")
 	moved.record = rundir.Record{JobID: "7", GPUs: []string{"0"}}
 	taken := aJob("7", liveness.Verdict{}, "0")
@@ -43,23 +44,23 @@ func TestMakePlan(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		facts planFacts
-		files map[string]mappingFile // nil: the directory is missing
+		files map[string]dcgm.File // nil: the directory is missing
 		want  string
 		dead  int
 	}{
-		{"all is well", planFacts{Jobs: []*job{aJob("7", alive, "0")}}, map[string]mappingFile{"0": file("7"), "1": {}}, "", 0},
-		{"a living job lacks a line", planFacts{Jobs: []*job{aJob("7", alive, "0", "1")}}, map[string]mappingFile{"0": file("7")}, "+1:7", 0},
+		{"all is well", planFacts{Jobs: []*job{aJob("7", alive, "0")}}, map[string]dcgm.File{"0": file("7"), "1": {}}, "", 0},
+		{"a living job lacks a line", planFacts{Jobs: []*job{aJob("7", alive, "0", "1")}}, map[string]dcgm.File{"0": file("7")}, "+1:7", 0},
 		{"nobody reads the directory", planFacts{Jobs: []*job{aJob("7", alive, "0")}}, nil, "", 0},
-		{"an Epilog was killed after it took the line", planFacts{Jobs: []*job{taken}}, map[string]mappingFile{"0": {}}, "", 0},
-		{"the file was removed by hand", planFacts{Jobs: []*job{taken}}, map[string]mappingFile{}, "+0:7", 0},
-		{"a dead job", planFacts{Jobs: []*job{aJob("7", liveness.Verdict{Dead: liveness.Ended}, "0")}}, map[string]mappingFile{"0": file("7", "8")}, "-0:7(ended)", 1},
-		{"a job that nobody sees", planFacts{Jobs: []*job{aJob("7", liveness.Verdict{Hidden: true}, "0")}}, map[string]mappingFile{"0": file("7")}, "-0:7(ended)", 0},
-		{"a device has another id", planFacts{Jobs: []*job{moved}}, map[string]mappingFile{"0": file("7")}, "+1:7 -0:7", 0},
-		{"a line without a record", planFacts{}, map[string]mappingFile{"0": file("9")}, "", 0},
-		{"for the grace", planFacts{Orphans: late, Up: time.Minute}, map[string]mappingFile{"0": file("9")}, "-0:9(orphan)", 0},
-		{"its steps are seen", planFacts{Orphans: late, Up: time.Minute, Alive: map[string]bool{"9": true}}, map[string]mappingFile{"0": file("9")}, "", 0},
-		{"its record cannot be read", planFacts{Orphans: late, Up: time.Minute, Broken: map[string]bool{"9": true}}, map[string]mappingFile{"0": file("9")}, "", 0},
-		{"its Epilog has left a mark", planFacts{Ended: map[string]bool{"9": true}}, map[string]mappingFile{"0": file("9")}, "-0:9(ended)", 0},
+		{"an Epilog was killed after it took the line", planFacts{Jobs: []*job{taken}}, map[string]dcgm.File{"0": {}}, "", 0},
+		{"the file was removed by hand", planFacts{Jobs: []*job{taken}}, map[string]dcgm.File{}, "+0:7", 0},
+		{"a dead job", planFacts{Jobs: []*job{aJob("7", liveness.Verdict{Dead: liveness.Ended}, "0")}}, map[string]dcgm.File{"0": file("7", "8")}, "-0:7(ended)", 1},
+		{"a job that nobody sees", planFacts{Jobs: []*job{aJob("7", liveness.Verdict{Hidden: true}, "0")}}, map[string]dcgm.File{"0": file("7")}, "-0:7(ended)", 0},
+		{"a device has another id", planFacts{Jobs: []*job{moved}}, map[string]dcgm.File{"0": file("7")}, "+1:7 -0:7", 0},
+		{"a line without a record", planFacts{}, map[string]dcgm.File{"0": file("9")}, "", 0},
+		{"for the grace", planFacts{Orphans: late, Up: time.Minute}, map[string]dcgm.File{"0": file("9")}, "-0:9(orphan)", 0},
+		{"its steps are seen", planFacts{Orphans: late, Up: time.Minute, Alive: map[string]bool{"9": true}}, map[string]dcgm.File{"0": file("9")}, "", 0},
+		{"its record cannot be read", planFacts{Orphans: late, Up: time.Minute, Broken: map[string]bool{"9": true}}, map[string]dcgm.File{"0": file("9")}, "", 0},
+		{"its Epilog has left a mark", planFacts{Ended: map[string]bool{"9": true}}, map[string]dcgm.File{"0": file("9")}, "-0:9(ended)", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.facts.Mapping.Files = tt.files
@@ -69,7 +70,7 @@ func TestMakePlan(t *testing.T) {
 			}
 		})
 	}
-	old := mapping{Boot: "old", Files: map[string]mappingFile{"0": file("9")}}
+	old := dcgm.Held{Boot: "old", Files: map[string]dcgm.File{"0": file("9")}}
 	if got := edits(makePlan(planFacts{Boot: "new", Mapping: old})); got != "-0:9(boot)" {
 		t.Errorf("a line of another boot: %q", got)
 	}

@@ -32,8 +32,10 @@ import (
 type Config struct {
 	// RunDir is where the hook leaves its records.
 	RunDir rundir.Dir
-	// MappingDir is what the exporter reads, or dcgm.NoMapping. The agent never makes it.
-	MappingDir string
+	// Labels are what the exporter reads, and Kept is where a copy of the inventory outlives a boot. The agent
+	// makes no missing mapping directory.
+	Labels dcgm.Labels
+	Kept   dcgm.Folder
 	// Group may read records, uses and summaries; 0 is no group.
 	Group int
 	// SummaryDir is where the site wants summaries of jobs as well. It may be empty.
@@ -81,7 +83,7 @@ type Registry struct {
 	// ended are the jobs whose records went a short time ago.
 	ended    []*endedJob
 	life     *liveness.Observer
-	mapping  mapping
+	mapping  dcgm.Held
 	orphans  orphans
 	usage    deviceUsage
 	programs programs
@@ -109,9 +111,6 @@ func New(c Config, log *slog.Logger) *Registry {
 	c.SampleEvery = cmp.Or(c.SampleEvery, probe.SampleEvery)
 	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
 	c.LockWait = cmp.Or(c.LockWait, 5*time.Second)
-	if c.MappingDir != "" {
-		c.MappingDir = filepath.Clean(c.MappingDir)
-	}
 	r := &Registry{
 		config: c, log: again.NewLog(log), clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
@@ -191,7 +190,7 @@ func (r *Registry) round(ctx context.Context) {
 	}
 	r.log.Note("use of jobs that are gone", r.uses.tidy(&r.records, r.bury(now)))
 	r.config.RunDir.Tidy()
-	dcgm.Mapping{Dir: r.config.MappingDir}.Tidy()
+	r.config.Kept.Tidy()
 	calls, err := r.config.RunDir.TakeCalls()
 	r.log.Note("hook calls", err)
 	r.series.hook.count(calls)

@@ -18,7 +18,7 @@ func TestRepairMissing(t *testing.T) {
 	r := newJobsRig(t)
 	rec := r.record("17", 0, 1)
 	r.write("17", rec)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", []string{"0"})) // and not 1
+	r.must(dcgm.Mapping{Dir: r.maps}.Set("17", []string{"0"})) // and not 1
 	r.after(10 * time.Second)
 	r.want("at the next look", "0:17 1:17")
 	r.wantSeries("quoin_agent_mapping_repairs_total 1")
@@ -36,11 +36,11 @@ func TestRepairNotAfterEpilog(t *testing.T) {
 	r.prolog("18", 2)
 	r.after(time.Minute)
 	m := dcgm.Mapping{Dir: r.maps}
-	r.must(m.Remove("17", []string{"0"}))
-	r.must(m.Remove("18", []string{"2"}))
+	r.must(m.Clear("17", []string{"0"}))
+	r.must(m.Clear("18", []string{"2"}))
 	r.after(10 * time.Second)
 	r.want("taken from one GPU of two", "1:17 2:18")
-	r.must(m.Remove("17", []string{"1"}))
+	r.must(m.Clear("17", []string{"1"}))
 	r.start()
 	r.after(10 * time.Second)
 	r.want("taken, another agent", "2:18")
@@ -84,7 +84,7 @@ func TestRepairUnresolved(t *testing.T) {
 	rec := r.record("17")
 	rec.GPUs, rec.Indices, rec.Devices, rec.Unresolved = []string{"1", "0"}, "0,1", []string{"/dev/nvidia1", "/dev/nvidia0"}, true
 	r.write("17", rec)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Set("17", rec.GPUs))
 	mig := r.record("18")
 	mig.Visible, mig.UUIDs, mig.Unresolved = gpuUUID(3), []string{gpuUUID(3)}, true
 	r.write("18", mig)
@@ -93,7 +93,7 @@ func TestRepairUnresolved(t *testing.T) {
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")
-	if inv, current, err := rundir.Dir(t.TempDir()).FindInventory(dcgm.Mapping{Dir: r.maps}, r.boot); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
+	if inv, current, err := rundir.Dir(t.TempDir()).FindInventory(dcgm.Mapping{Dir: r.maps}.Folder(), r.boot); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
 		t.Errorf("the copy for the hook after a boot: %+v, current %t, %v", inv, current, err)
 	}
 	for _, key := range []string{"17", "18"} {
@@ -166,7 +166,7 @@ func TestTwoClusters(t *testing.T) {
 	other := r.record("17", 1, 2)
 	other.Cluster, other.Node = "c2", "n2"
 	r.write("17@c2@n2", other)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", other.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Set("17", other.GPUs))
 	r.after(time.Minute)
 	r.want("both", "0:17 1:17 2:17")
 	r.Ends(2000)

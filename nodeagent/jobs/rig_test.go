@@ -74,7 +74,8 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.NewTextHandler(&r.log, nil)))
+	labels, kept := dcgm.Open(r.maps)
+	r.j = New(Config{RunDir: rundir.Dir(r.run), Labels: labels, Kept: kept, SummaryDir: r.site, BootID: r.boot, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.NewTextHandler(&r.log, nil)))
 	r.j.clock = func() moment { return r.now }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
@@ -122,7 +123,7 @@ func (r *jobsRig) prolog(id string, gpus ...int) {
 	r.t.Helper()
 	rec := r.record(id, gpus...)
 	r.write(id, rec)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Set(id, rec.GPUs))
 	r.j.round(r.t.Context())
 }
 

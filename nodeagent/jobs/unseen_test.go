@@ -15,7 +15,7 @@ func (r *jobsRig) endless(id string, gpu int) {
 	rec := r.record(id, gpu)
 	rec.EndTime = "0"
 	r.write(id, rec)
-	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Set(id, rec.GPUs))
 	r.j.round(r.t.Context())
 }
 

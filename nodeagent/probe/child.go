@@ -51,10 +51,12 @@ type parent interface {
 	silent(ctx context.Context)
 }
 
-// endError is why a child ended: one word, and the error.
+// endError is why a child ended: one word, and the error. If it ended by itself, said is what it wrote to its
+// standard error.
 type endError struct {
 	reason string
 	err    error
+	said   string
 }
 
 func (e endError) Error() string { return e.err.Error() }
@@ -99,7 +101,8 @@ func (c *Child) run(ctx context.Context, p parent) (good bool, err error) {
 		if exit == nil {
 			exit = errors.New("exit status 0")
 		}
-		end = endError{EndExit, fmt.Errorf("%s ended: %w: %s", c.Name, exit, complaint(stderr.bytes()))}
+		said := complaint(stderr.bytes())
+		end = endError{EndExit, fmt.Errorf("%s ended: %w: %s", c.Name, exit, said), said}
 	}
 	return good, end
 }
@@ -113,7 +116,7 @@ func Environment() []string {
 }
 
 func (c *Child) notStarted(err error) error {
-	return endError{EndStart, fmt.Errorf("start %s: %w", c.Name, err)}
+	return endError{reason: EndStart, err: fmt.Errorf("start %s: %w", c.Name, err)}
 }
 
 // startTelling lets the parent write to the child. The returned function ends
@@ -169,9 +172,9 @@ func (c *Child) listen(ctx context.Context, p parent, r io.Reader) (good bool, e
 			return good, ctx.Err()
 		case <-silence.C:
 			if refused > 0 {
-				return good, endError{EndGarbage, fmt.Errorf("%s printed no usable line for %s, the last error: %w", c.Name, limit, last)}
+				return good, endError{reason: EndGarbage, err: fmt.Errorf("%s printed no usable line for %s, the last error: %w", c.Name, limit, last)}
 			}
-			return good, endError{EndHang, fmt.Errorf("%s printed no usable line for %s; %s", c.Name, limit, c.Suspect)}
+			return good, endError{reason: EndHang, err: fmt.Errorf("%s printed no usable line for %s; %s", c.Name, limit, c.Suspect)}
 		case line, ok := <-lines:
 			if !ok {
 				return good, nil
@@ -181,7 +184,7 @@ func (c *Child) listen(ctx context.Context, p parent, r io.Reader) (good bool, e
 			case err != nil:
 				last = err
 				if refused++; refused == maxRefused {
-					return good, endError{EndGarbage, fmt.Errorf("%s printed %d unusable lines in a row, the last error: %w", c.Name, refused, last)}
+					return good, endError{reason: EndGarbage, err: fmt.Errorf("%s printed %d unusable lines in a row, the last error: %w", c.Name, refused, last)}
 				}
 				if refused == 1 { // the next ones would flood the log
 					c.Log.Warn("line refused", "child", c.Name, "err", err)

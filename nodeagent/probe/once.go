@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -18,38 +19,30 @@ import (
 func Once(ctx context.Context, command []string, timeout time.Duration) (*topology.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // this program itself
-	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Run() }()
-	select {
-	case err := <-ended:
-		if ctx.Err() == nil {
-			return reportOf(&stdout, &stderr, err)
-		}
-	case <-ctx.Done(): // the driver may hold the child for ever
-	}
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, ctx.Err()
-	}
-	return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be faulty; see dmesg for Xid, or give --timeout", timeout)
-}
-
-// reportOf reads what an ended probe printed.
-func reportOf(stdout, stderr *bytes.Buffer, err error) (*topology.Node, error) {
+	c := Child{Name: "probe", Command: command, Start: 2 * timeout, Silence: 2 * timeout, Log: slog.New(slog.DiscardHandler)} // ctx ends first
+	var refused error
+	q := question[*topology.Node]{parse: func(line []byte) (n *topology.Node, err error) {
+		n, refused = topology.ParseReport("probe", line)
+		return n, refused
+	}}
+	_, err := c.run(ctx, &q)
+	var end endError
 	var exit *exec.ExitError
-	said := strings.TrimPrefix(complaint(stderr.Bytes()), "quoin: ")
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == 127:
+	errors.As(err, &end)
+	said := strings.TrimPrefix(end.said, "quoin: ")
+	switch failed := errors.As(err, &exit); {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be faulty; see dmesg for Xid, or give --timeout", timeout)
+	case failed && exit.ExitCode() == 127:
 		return nil, fmt.Errorf("NVML ended the probe: the driver is older than a call that was made, or broken: %s", said)
-	case err != nil && said != "":
+	case failed && said != "":
 		return nil, errors.New(said)
-	case err != nil:
-		return nil, fmt.Errorf("probe: %w", err)
+	case refused != nil:
+		return nil, refused
+	case failed || ctx.Err() != nil || q.answer == nil:
+		return nil, err
 	}
-	return topology.ParseReport("probe", bytes.TrimSpace(stdout.Bytes()))
+	return q.answer, nil
 }
 
 // endsBuffer keeps the first and the last bytes of what is written to it. Go's

@@ -132,13 +132,13 @@ func TestFoldersThatAreLinks(t *testing.T) {
 	}
 }
 
-// TestStagingThatIsALink keeps no inventory where a link leads.
-func TestStagingThatIsALink(t *testing.T) {
+// TestFolderThatIsALink keeps no inventory where a link leads.
+func TestFolderThatIsALink(t *testing.T) {
 	m, victim := dcgm.Mapping{Dir: t.TempDir()}, t.TempDir()
-	if err := os.Symlink(victim, m.Staging()); err != nil {
+	if err := os.Symlink(victim, string(m.Folder())); err != nil {
 		t.Fatal(err)
 	}
-	if err := KeepInventory(m, Inventory{Node: "n1"}); err == nil || !strings.Contains(err.Error(), "is no folder") {
+	if err := KeepInventory(m.Folder(), Inventory{Node: "n1"}); err == nil || !strings.Contains(err.Error(), "is no folder") {
 		t.Errorf("error %v", err)
 	}
 	if got := listing(t, victim); len(got) > 0 {

@@ -117,30 +117,30 @@ func (d Dir) ReadInventory() (*Inventory, error) {
 	return readInventory(filepath.Join(string(d), InventoryFile))
 }
 
-// KeepInventory keeps a copy of the inventory in the mapping directory, which outlives
-// a boot. It does not create a missing mapping directory.
-func KeepInventory(m dcgm.Mapping, inv Inventory) error {
-	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
+// KeepInventory keeps a copy of the inventory in a folder that outlives a boot. It makes the folder,
+// and not the directory that the folder is in.
+func KeepInventory(folder dcgm.Folder, inv Inventory) error {
+	if info, err := os.Stat(filepath.Dir(string(folder))); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nobody reads it
 	}
-	if err := m.MakeStaging(); err != nil {
+	if err := folder.Make(); err != nil {
 		return err
 	}
-	return Dir(m.Staging()).WriteInventory(inv)
+	return Dir(folder).WriteInventory(inv)
 }
 
-// KeptInventory reads that copy.
-func KeptInventory(m dcgm.Mapping) (*Inventory, error) {
-	if m.Dir == dcgm.NoMapping {
+// KeptInventory reads that copy. Without a folder there is none.
+func KeptInventory(folder dcgm.Folder) (*Inventory, error) {
+	if folder == "" {
 		return nil, fs.ErrNotExist
 	}
-	return readInventory(filepath.Join(m.Staging(), InventoryFile))
+	return readInventory(filepath.Join(string(folder), InventoryFile))
 }
 
 // FindInventory reads the run directory's inventory. current reports whether the agent
 // wrote the inventory in this boot. If not, FindInventory returns an error that says why,
 // and the last known inventory or nil, because a boot seldom changes GPUs.
-func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current bool, err error) {
+func (d Dir) FindInventory(kept dcgm.Folder, boot string) (inv *Inventory, current bool, err error) {
 	inv, err = d.ReadInventory()
 	switch {
 	case err == nil && SameBoot(inv.BootID, boot):
@@ -148,7 +148,7 @@ func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))
 	}
-	inv, _ = KeptInventory(m) // a broken copy counts as none
+	inv, _ = KeptInventory(kept) // a broken copy counts as none
 	return inv, false, err
 }
 

@@ -211,7 +211,7 @@ func TestFindInventory(t *testing.T) {
 	boot := "b1"
 	check := func(step string, found, current bool, said string) {
 		t.Helper()
-		inv, is, err := Dir(run).FindInventory(m, boot)
+		inv, is, err := Dir(run).FindInventory(m.Folder(), boot)
 		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
 		}
@@ -230,17 +230,17 @@ func TestFindInventory(t *testing.T) {
 	inv.BootID = "b1"
 	must(Dir(run).WriteInventory(inv))
 	check("this boot's", true, true, "")
-	must(KeepInventory(m, inv))
+	must(KeepInventory(m.Folder(), inv))
 	boot = "b2"
 	check("another boot's", true, false, "is of another boot")
 	must(os.Remove(filepath.Join(run, InventoryFile)))
 	check("the copy", true, false, "no such file")
 	boot = "b1"
 	check("the copy is not the agent's word", true, false, "no such file")
-	must(os.WriteFile(filepath.Join(m.Staging(), InventoryFile), []byte("{"), 0o600))
+	must(os.WriteFile(filepath.Join(string(m.Folder()), InventoryFile), []byte("{"), 0o600))
 	check("a broken copy", false, false, "no such file")
 	m.Dir = filepath.Join(dir, "missing")
-	must(KeepInventory(m, inv))
+	must(KeepInventory(m.Folder(), inv))
 	if _, err := os.Stat(m.Dir); !os.IsNotExist(err) {
 		t.Errorf("the mapping directory was made: %v", err)
 	}

@@ -52,7 +52,7 @@ func TestLockIsClosed(t *testing.T) {
 func TestConcurrentWriters(t *testing.T) {
 	run := t.TempDir()
 	m := dcgm.Mapping{Dir: t.TempDir()}
-	if err := m.Add("seed", []string{"0"}); err != nil {
+	if err := m.Set("seed", []string{"0"}); err != nil {
 		t.Fatal(err)
 	}
 	read := func() string {
@@ -77,7 +77,7 @@ func TestConcurrentWriters(t *testing.T) {
 				return
 			}
 			// The exporter warns of names that it does not know.
-			if entries, err := os.ReadDir(m.Dir); err != nil || len(entries) != 2 || entries[0].Name() != filepath.Base(m.Staging()) {
+			if entries, err := os.ReadDir(m.Dir); err != nil || len(entries) != 2 || entries[0].Name() != filepath.Base(string(m.Folder())) {
 				t.Errorf("the reader saw %v, %v", entries, err)
 				return
 			}
@@ -93,11 +93,11 @@ func TestConcurrentWriters(t *testing.T) {
 					return
 				}
 				id := fmt.Sprint(i*100 + k)
-				if err := m.Add(id, []string{"0"}); err != nil {
+				if err := m.Set(id, []string{"0"}); err != nil {
 					t.Error(err)
 				}
 				if k%2 == 0 {
-					if err := m.Remove(id, []string{"0"}); err != nil {
+					if err := m.Clear(id, []string{"0"}); err != nil {
 						t.Error(err)
 					}
 				}

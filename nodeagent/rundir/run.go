@@ -7,7 +7,6 @@
 package rundir
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -61,17 +60,6 @@ func BootID(root string) (string, error) {
 		return "", fmt.Errorf("read boot id: %w", err)
 	}
 	return strings.TrimSpace(string(boot)), nil
-}
-
-// ProcessStart reads when a process began, in clock ticks since the boot, from its stat
-// file. It is 0 if the text does not say it.
-func ProcessStart(stat []byte) uint64 {
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name may have blanks and brackets
-	if len(fields) < 20 {
-		return 0
-	}
-	start, _ := strconv.ParseUint(fields[19], 10, 64)
-	return start
 }
 
 // SameBoot says whether two boots can be one. An empty one is not known and is equal to

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"github.com/quoin-hpc/quoin/nodeagent/process"
 )
 
 // JobOf returns the job whose step a process descends from. It is empty if no step is seen above
@@ -13,16 +15,15 @@ func JobOf(proc string, pid uint32) string {
 	const deepest = 64
 	id := strconv.FormatUint(uint64(pid), 10)
 	for range deepest {
-		dir := filepath.Join(proc, id)
-		name, parent := parseStat(readStat(dir))
-		if name == "slurmstepd" && ofRoot(dir) {
+		dir, is := filepath.Join(proc, id), process.Read(proc, id)
+		if is.Name == "slurmstepd" && ofRoot(dir) {
 			job, _, _ := stepOf(dir)
 			return job
 		}
-		if !isNumber(parent) || parent == "0" {
+		if !isNumber(is.Parent) || is.Parent == "0" {
 			return ""
 		}
-		id = parent
+		id = is.Parent
 	}
 	return ""
 }
@@ -36,8 +37,7 @@ func InOtherPod(proc string, pid uint32) bool {
 	}
 	entries, _ := os.ReadDir(proc) // without proc there is no Pod either
 	for _, e := range entries {
-		dir := filepath.Join(proc, e.Name())
-		if name, _ := parseStat(readStat(dir)); isSlurmd(name) && podOf(dir) == pod {
+		if process.Read(proc, e.Name()).IsSlurmd() && podOf(filepath.Join(proc, e.Name())) == pod {
 			return false
 		}
 	}

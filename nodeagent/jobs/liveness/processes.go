@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/nodeagent/process"
 )
 
 // processes is what one look at the node's processes has shown.
@@ -34,8 +34,8 @@ type steps struct {
 // readProcesses reads the processes of a proc file system. What ends meanwhile is not seen.
 func readProcesses(proc string) processes {
 	p := processes{steps: make(map[string]steps)}
-	if stat := readStat(filepath.Join(proc, "1")); len(stat) > 0 {
-		p.init = rundir.ProcessStart(stat) + 1
+	if first := process.Read(proc, "1"); first != (process.Process{}) {
+		p.init = first.Start + 1
 	}
 	entries, _ := os.ReadDir(proc) // without proc nothing is seen
 	slurmds, parents := make(map[string]bool), make(map[string]bool)
@@ -44,19 +44,18 @@ func readProcesses(proc string) processes {
 			continue
 		}
 		dir := filepath.Join(proc, e.Name())
-		stat := readStat(dir)
-		name, parent := parseStat(stat)
+		is := process.Read(proc, e.Name())
 		switch {
-		case name == "slurmstepd":
+		case is.Name == "slurmstepd":
 			if ofRoot(dir) {
 				p.addStep(dir)
 			}
 			continue
-		case isSlurmd(name) && ofRoot(dir):
+		case is.IsSlurmd() && ofRoot(dir):
 			slurmds[e.Name()] = true
-			p.slurmd = max(p.slurmd, time.Duration(rundir.ProcessStart(stat))*tick)
+			p.slurmd = max(p.slurmd, time.Duration(is.Start)*process.Tick)
 		}
-		parents[parent] = true
+		parents[is.Parent] = true
 	}
 	p.quiet = len(slurmds) > 0
 	for pid := range slurmds {
@@ -64,12 +63,6 @@ func readProcesses(proc string) processes {
 	}
 	return p
 }
-
-// tick is the kernel's unit of time for programs, on every machine.
-const tick = time.Second / 100
-
-// isSlurmd knows slurmd's name, and Debian's name for it.
-func isSlurmd(name string) bool { return name == "slurmd" || name == "slurmd-wlm" }
 
 // stepOf returns the step that a slurmstepd names in its command line, such as
 // "slurmstepd: [17.extern]". Until it does so, and at its end, it names none.
@@ -102,25 +95,6 @@ func parseTitle(title string) (job, step string, ok bool) {
 
 func isNumber(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
-}
-
-func readStat(dir string) []byte {
-	stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // empty if it has ended
-	return stat
-}
-
-// parseStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.
-func parseStat(stat []byte) (name, parent string) {
-	_, after, _ := strings.Cut(string(stat), "(")
-	end := strings.LastIndexByte(after, ')')
-	if end < 0 {
-		return "", ""
-	}
-	fields := strings.Fields(after[end+1:])
-	if len(fields) < 2 {
-		return "", ""
-	}
-	return after[:end], fields[1]
 }
 
 // ofRoot says whether a process is root's. Any user can give a program the name and the command

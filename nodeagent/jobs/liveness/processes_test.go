@@ -91,18 +91,3 @@ func FuzzParseTitle(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseStat reads any name as it is.
-func FuzzParseStat(f *testing.F) {
-	f.Add("slurmd", "17")
-	f.Add("a) S 9 (b", "1")
-	f.Fuzz(func(t *testing.T, name, parent string) {
-		parseStat([]byte(name)) // does not fail
-		if !isNumber(parent) {
-			return
-		}
-		if n, p := parseStat([]byte("8 (" + name + ") S " + parent + " 8")); n != name || p != parent {
-			t.Errorf("%q, %q are read as %q, %q", name, parent, n, p)
-		}
-	})
-}
