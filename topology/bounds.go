@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -86,8 +85,9 @@ func checkSizes(v reflect.Value, limit, each string, leaveOut bool) (path string
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Field(i)
-			// No tag of a string is less than MaxText; to read a tag takes longer than all else.
-			if f.Kind() == reflect.String && f.Len() <= MaxText || !f.CanInterface() {
+			// To read a tag takes longer than all else. No tag of a string is less than MaxText, and
+			// kinds before Array are numbers.
+			if f.Kind() < reflect.Array || f.Kind() == reflect.String && f.Len() <= MaxText || !f.CanInterface() {
 				continue
 			}
 			field := v.Type().Field(i)
@@ -109,7 +109,10 @@ func checkSizes(v reflect.Value, limit, each string, leaveOut bool) (path string
 }
 
 func checkSize(size int, limit, unit string) error {
-	most, err := strconv.Atoi(cmp.Or(limit, strconv.Itoa(MaxText)))
+	most, err := MaxText, error(nil)
+	if limit != "" {
+		most, err = strconv.Atoi(limit)
+	}
 	if err == nil && size > most {
 		err = fmt.Errorf("%d %s: want at most %d", size, unit, most)
 	}
