@@ -135,18 +135,3 @@ func FuzzParseMajor(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkLocal is a reading of a machine with all channels and no daemon.
-func BenchmarkLocal(b *testing.B) {
-	root := localTree(b, map[string]string{"proc/devices": gb200Devices, "sys/fs/cgroup/system.slice/cgroup.events": "populated 1\n"})
-	for i := range 2048 {
-		put.File(b, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
-	}
-	l := New(Options{Root: root})
-	b.ReportAllocs()
-	for b.Loop() {
-		if facts, problems := l.Read(true); facts.Channels != 2048 || problems != nil {
-			b.Fatal(shownLocal(facts, problems))
-		}
-	}
-}

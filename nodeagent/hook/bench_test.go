@@ -168,28 +168,3 @@ func write(b *testing.B, dir string, lines []string) {
 		}
 	}
 }
-
-// BenchmarkHundredHooks starts 100 at once and waits for all.
-func BenchmarkHundredHooks(b *testing.B) {
-	hook, mapping, conf := benchNode(b)
-	run := benchRunDir(b, mapping)
-	for round := 0; b.Loop(); round++ {
-		var cmds []*exec.Cmd
-		for i := range 100 {
-			cmd := exec.CommandContext(b.Context(), hook, []string{"prolog", "epilog"}[round%2], "--run-dir", run)
-			cmd.Env = benchEnv(i, conf)
-			if err := cmd.Start(); err != nil {
-				b.Fatal(err)
-			}
-			cmds = append(cmds, cmd)
-		}
-		for _, cmd := range cmds {
-			if err := cmd.Wait(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	if records, _ := rundir.Dir(run).ReadRecords(); len(records) != 0 && len(records) != 100 {
-		b.Fatalf("%d records, want all or none", len(records))
-	}
-}

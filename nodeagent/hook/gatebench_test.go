@@ -3,9 +3,6 @@ package hook
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -56,30 +53,5 @@ func BenchmarkGate(b *testing.B) {
 				b.Fatalf("came through as %q, want %q", h.call.Gate, job.word)
 			}
 		})
-	}
-}
-
-// BenchmarkGateHook compares whole Prologs, as BenchmarkHook does: without a gate,
-// and with one for jobs on one node and on several.
-func BenchmarkGateHook(b *testing.B) {
-	hook, mapping, conf := benchNode(b)
-	without, with := benchRunDir(b, mapping), benchRunDir(b, mapping)
-	benchGate(b, with, mapping)
-	all := []struct{ name, run, nodes string }{{"none", without, "16"}, {"single", with, "1"}, {"ready", with, "16"}}
-	walls := map[string][]time.Duration{}
-	for b.Loop() { // in turn, for the machine may be busy with other things
-		for _, job := range all {
-			env := append(benchEnv(7, conf), "SLURM_JOB_NUM_NODES="+job.nodes)
-			wall, _ := timed(b, env, hook, "prolog", "--run-dir", job.run)
-			walls[job.name] = append(walls[job.name], wall)
-			timed(b, env, hook, "epilog", "--run-dir", job.run)
-			if err := os.RemoveAll(filepath.Join(job.run, "ended")); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	for _, job := range all {
-		slices.Sort(walls[job.name])
-		b.ReportMetric(float64(walls[job.name][len(walls[job.name])/2].Microseconds())/1000, job.name+"-p50-ms")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -78,63 +77,10 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkRound measures a look at 1,000 records of which none has changed, and
-// one of which one has.
-func BenchmarkRound(b *testing.B) {
-	j := manyJobs(b, 1000)
-	b.Run("unchanged", func(b *testing.B) {
-		for b.Loop() {
-			j.round(b.Context())
-		}
-	})
-	b.Run("one changed", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			r := j.records.jobs["100000"].record
-			r.QOS = fmt.Sprint("q", i)
-			if err := rundir.Dir(j.config.RunDir).WriteRecord("100000", r); err != nil {
-				b.Fatal(err)
-			}
-			j.round(b.Context())
-		}
-	})
-}
-
 func processorTimeOf(b testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// BenchmarkSample measures what the agent does with a sample of eight GPUs. Each of the jobs
-// holds all GPUs.
-func BenchmarkSample(b *testing.B) {
-	for _, jobs := range []int{1, 64} {
-		j := manyJobs(b, jobs)
-		sample := topology.Sample{Xids: map[string]topology.XidCounts{}}
-		for i := range j.node.GPUs {
-			sample.Devices = append(sample.Devices, topology.DeviceUse{UUID: j.node.GPUs[i].UUID, Utilization: new(0.5), Processes: new(1), Power: new(500.0), Energy: new(1e6),
-				MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(1 << 37))})
-			sample.Xids[j.node.GPUs[i].UUID] = topology.XidCounts{Since: 1}
-		}
-		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {
-			line, err := probe.EncodeSample(sample)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(len(line)), "B-line")
-			from := processorTimeOf(b)
-			now := readClocks()
-			for b.Loop() {
-				parsed, err := probe.ParseSample(line)
-				if err != nil {
-					b.Fatal(err)
-				}
-				now = moment{now.wall.Add(10 * time.Second), now.up + 10*time.Second}
-				j.count(parsed, now)
-			}
-			b.ReportMetric(float64((processorTimeOf(b)-from).Microseconds())/1000/float64(b.N), "cpu-ms/op")
-		})
-	}
 }

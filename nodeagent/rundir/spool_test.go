@@ -89,17 +89,3 @@ func TestPruneCopies(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPrune(b *testing.B) {
-	dir := b.TempDir()
-	for i := range MaxSummaries {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%d-n1.json", 1780000000+i, i)), []byte("x"), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() { // as after most summaries
-		if removed, err := prune(dir); len(removed) > 0 || err != nil {
-			b.Fatal(removed, err)
-		}
-	}
-}

@@ -125,15 +125,6 @@ func TestMeanOfADay(t *testing.T) {
 	}
 }
 
-func TestMIGInstanceIsIdleWithoutAProgram(t *testing.T) {
-	u := NewUse("7", Run{}, first)
-	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}}, noProgram)
-	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "MIG-a", Processes: new(0)}}}, first.Add(every), every)
-	if d := u.Devices[0]; d.IdleSeconds != 10 || d.Used || d.Utilization != nil || d.Energy != nil {
-		t.Errorf("%+v", d)
-	}
-}
-
 // TestIdleStretch is for how long a device has been idle, without what is not known.
 func TestIdleStretch(t *testing.T) {
 	idle, busy, hidden := util(0, 0), util(1, 0), topology.DeviceUse{Utilization: new(0.0)}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,33 +53,6 @@ func TestUseFile(t *testing.T) {
 	}
 	if keys, err = Dir(dir).Uses().Keys(); len(keys) != 2 || err != nil {
 		t.Fatalf("%v, %v", keys, err)
-	}
-}
-
-// An agent that was killed between two samples goes on where it was.
-func TestUseGoesOnAfterARestart(t *testing.T) {
-	dir := t.TempDir()
-	sample := func(s float64) topology.Sample {
-		return topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(s / 100), Processes: new(1), Energy: new(100 * s), Power: new(s)}}}
-	}
-	without := NewUse("7", Run{}, first)
-	without.Hold([]Entry{{UUID: "GPU-a"}}, noProgram)
-	with := *without
-	for s := 10.0; s <= 100; s += 10 {
-		at := first.Add(time.Duration(s) * time.Second)
-		without.Add(sample(s), at, every)
-		with.Add(sample(s), at, every)
-		if err := Dir(dir).Uses().Write("7", &with); err != nil {
-			t.Fatal(err)
-		}
-		again, err := Dir(dir).Uses().Read("7")
-		if err != nil {
-			t.Fatal(err)
-		}
-		with = *again
-	}
-	if diff := cmp.Diff(without, &with); diff != "" {
-		t.Errorf("(-without +with restarts):\n%s", diff)
 	}
 }
 

@@ -71,7 +71,7 @@ struct gpu {
 	unsigned long long memory, used, reserved, energy;
 	unsigned utilization, power;
 	bool has_utilization, has_power, has_energy;
-	struct pids processes, mps, graphics;
+	struct pids processes, mps;
 	struct gpm gpm;
 	bool has_numa, has_cpus, has_links, has_mig, has_fabric, has_platform;
 	unsigned long numa[MASK_WORDS], cpus[MASK_WORDS];
@@ -350,8 +350,6 @@ static bool read_use(struct gpu *g, const char *key, const char *value) {
 		read_pids(&g->processes, value);
 	else if (!strcmp(key, "mps"))
 		read_pids(&g->mps, value);
-	else if (!strcmp(key, "graphics"))
-		read_pids(&g->graphics, value);
 	else if (!strcmp(key, "gpm"))
 		read_gpm(&g->gpm, value);
 	else if (!strcmp(key, "miguse"))
@@ -794,22 +792,22 @@ static nvmlReturn_t room(const struct pids *p, unsigned int *count) {
 }
 
 /* share is the memory of each program of a list: all programs for compute have the same. */
-static unsigned long long share(const struct gpu *g, const struct mig *m, const struct pids *p) {
+static unsigned long long share(const struct gpu *g, const struct mig *m) {
 	int programs = m ? m->processes.count : g->processes.count + g->mps.count;
-	return p == &g->graphics || !programs ? 0 : (m ? m->used : g->used) / programs;
+	return !programs ? 0 : (m ? m->used : g->used) / programs;
 }
 
 static nvmlReturn_t answer_pids_v1(const struct gpu *g, const struct mig *m, const struct pids *p, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
 	nvmlReturn_t ret = room(p, count);
 	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_v1_t){.pid = p->pid[i], .usedGpuMemory = share(g, m, p)};
+		infos[i] = (nvmlProcessInfo_v1_t){.pid = p->pid[i], .usedGpuMemory = share(g, m)};
 	return ret;
 }
 
 static nvmlReturn_t answer_pids(const struct gpu *g, const struct mig *m, const struct pids *p, unsigned int *count, nvmlProcessInfo_t *infos) {
 	nvmlReturn_t ret = room(p, count);
 	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
-		infos[i] = (nvmlProcessInfo_t){.pid = p->pid[i], .usedGpuMemory = share(g, m, p), .gpuInstanceId = -1, .computeInstanceId = -1};
+		infos[i] = (nvmlProcessInfo_t){.pid = p->pid[i], .usedGpuMemory = share(g, m), .gpuInstanceId = -1, .computeInstanceId = -1};
 	return ret;
 }
 
@@ -836,19 +834,6 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, uns
 	return answer_pids(g, m, &g->mps, count, infos);
 }
 
-/* Graphics and MIG exclude each other. */
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
-	BEGIN(device);
-	NEED(!m && !g->mig_on);
-	return answer_pids_v1(g, m, &g->graphics, count, infos);
-}
-
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
-	BEGIN(device);
-	NEED(!m && !g->mig_on);
-	return answer_pids(g, m, &g->graphics, count, infos);
-}
-
 #if HAS_PROCESSES_V3
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
 	BEGIN(device);
@@ -859,12 +844,6 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, uns
 	BEGIN(device);
 	NEED(!m);
 	return answer_pids(g, m, &g->mps, count, infos);
-}
-
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
-	BEGIN(device);
-	NEED(!m && !g->mig_on);
-	return answer_pids(g, m, &g->graphics, count, infos);
 }
 #endif
 

@@ -83,7 +83,7 @@ func (p *process) check(what string, want, got map[string]topology.DeviceUse) {
 // TestLoadedSample samples a busy GPU, an idle one and a stranger's, and follows
 // what changes.
 func TestLoadedSample(t *testing.T) {
-	busy := []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "graphics 1007,1009", "gpm 95.5 40"}
+	busy := []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "gpm 95.5 40"}
 	m := fake.New(t, "h100", busy...)
 	p := sampling(t, 580, m, h100a, h100b, "GPU-unknown")
 	want := map[string]topology.DeviceUse{
@@ -168,8 +168,7 @@ func TestLoadedPrograms(t *testing.T) {
 		want    []uint32
 	}{
 		{"compute", []string{"processes 1007,1000", "used 2048"}, nil, []uint32{1000, 1007}},
-		{"an X server", []string{"processes none", "graphics 900", "used 41943040"}, nil, []uint32{}},
-		{"both kinds of context", []string{"processes 1000", "graphics 1000"}, nil, []uint32{1000}},
+		{"no program for compute, as beside an X server", []string{"processes none", "used 41943040"}, nil, []uint32{}},
 		{"MPS", []string{"processes 4000", "mps 1000,1001"}, nil, []uint32{1000, 1001}},
 		{"MPS whose clients are among the programs", []string{"processes 4000,1000", "mps 1000"}, nil, []uint32{1000}},
 		{"MPS without a client", []string{"processes 4000", "mps none"}, nil, []uint32{}},
@@ -219,7 +218,7 @@ var sampleCalls = []struct {
 	{"nvmlGpmMetricsGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
 }
 
-var busyGPU = []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "graphics 1009", "gpm 95.5 40"}
+var busyGPU = []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "gpm 95.5 40"}
 
 // TestLoadedSampleErrors has each call of a sample answer each of NVML's errors:
 // what it says is absent, all else is there, and the other GPU is as it was.

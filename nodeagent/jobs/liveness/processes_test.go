@@ -91,20 +91,3 @@ func FuzzParseTitle(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkLook measures a look at a node of 3,000 processes with 64 jobs.
-func BenchmarkLook(b *testing.B) {
-	proc := b.TempDir()
-	for pid := range 3000 {
-		p := nodedir.Process{PID: pid + 1, Name: "kworker"}
-		if pid >= 3000-64 {
-			p = nodedir.Step(pid+1, "17.extern")
-		}
-		if err := p.Put(proc); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		readProcesses(proc)
-	}
-}

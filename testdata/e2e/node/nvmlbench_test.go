@@ -12,22 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
-// BenchmarkAgentRestNVML is BenchmarkAgentRest on eight GPUs of a loaded NVML,
-// without events: the one that is loaded looks for them a hundred times a second,
-// where the driver waits.
-func BenchmarkAgentRestNVML(b *testing.B) {
-	quoin := programs.QuoinTest(b)
-	for _, machine := range []string{"h100", "gb200"} {
-		b.Run(machine, func(b *testing.B) {
-			for b.Loop() {
-				p := newAgentProcess(b)
-				p.start(p.onNVML(quoin, 580, fake.New(b, machine, "call nvmlEventSetCreate error 3"), "5s"))
-				measureAgent(b, p)
-			}
-		})
-	}
-}
-
 // BenchmarkAgentChange measures the time from a change in NVML, on eight GPUs, to
 // the stored report that says so, and what of the longest is more than the
 // interval between two readings.

@@ -4,7 +4,6 @@ package node_test
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
-	fakedcgm "github.com/quoin-hpc/quoin/testdata/dcgm"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/process"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
@@ -125,22 +123,5 @@ func BenchmarkProbePoll(b *testing.B) {
 			b.ReportMetric(float64(own)*1024/1e6, "MB-own")
 			b.ReportMetric(float64(peak)*1024/1e6, "MB-at-start")
 		})
-	}
-}
-
-// BenchmarkProbeDCGM is the whole life of the child that asks DCGM.
-func BenchmarkProbeDCGM(b *testing.B) {
-	quoin := programs.QuoinTest(b)
-	var gpus strings.Builder
-	for i := range 8 {
-		fmt.Fprintf(&gpus, "gpu %d GPU-%d\n", i, i)
-	}
-	environment := fakedcgm.Environment(b, gpus.String())
-	for b.Loop() {
-		cmd := exec.CommandContext(b.Context(), quoin, "probe-dcgm")
-		cmd.Env = environment
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.Fatalf("%v: %s", err, out)
-		}
 	}
 }

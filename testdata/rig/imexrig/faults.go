@@ -56,31 +56,21 @@ func (n *Node) FallBehind(behind bool) { n.set(func() { n.behind = behind }) }
 // RestartDaemon deletes the pod of the node's daemon. The daemon takes itself out
 // of its clique, and the next one enters with another address and the lowest free
 // index.
-func (n *Node) RestartDaemon(ctx context.Context) error { return n.deleteDaemon(ctx, nil) }
-
-// KillDaemon deletes the pod of the node's daemon without a word to the daemon. Its
-// entry stays until the next one puts its address there; the driver's controller
-// takes it away where it comes first.
-func (n *Node) KillDaemon(ctx context.Context) error {
-	now := int64(0)
-	return n.deleteDaemon(ctx, &now)
-}
-
-func (n *Node) deleteDaemon(ctx context.Context, grace *int64) error {
+func (n *Node) RestartDaemon(ctx context.Context) error {
 	objects, err := n.fleet.pods.ByIndex(byNode, n.name)
 	if err != nil {
 		return err
 	}
 	for _, obj := range objects {
 		if pod := obj.(*corev1.Pod); n.fleet.isDaemon(pod) {
-			err := n.fleet.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace})
+			err := n.fleet.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 			if err != nil {
-				return fmt.Errorf("delete daemon of node %s: %w", n.name, err)
+				return fmt.Errorf("restart daemon of node %s: %w", n.name, err)
 			}
 			return nil
 		}
 	}
-	return fmt.Errorf("delete daemon of node %s: it has none", n.name)
+	return fmt.Errorf("restart daemon of node %s: it has none", n.name)
 }
 
 // Kill takes the node's power: nothing on it says anything any more, and its entry

@@ -45,7 +45,6 @@ func TestRealFaults(t *testing.T) {
 	t.Run("frozen status", s.frozen)
 	t.Run("lost entry", s.lost)
 	t.Run("restart", s.restart)
-	t.Run("kill daemon", s.killDaemon)
 	t.Run("power", s.power)
 	t.Run("another clique", s.moved)
 	t.Run("another domain", s.another)
@@ -154,17 +153,6 @@ func (s scene) restart(t *testing.T) {
 	await.Until(t, "entered with another address", func() bool {
 		now := s.entry(0, "r00n02")
 		return now.NodeName != "" && now.IPAddress != before.IPAddress && now.Index == before.Index && now.Status == nvapi.ComputeDomainStatusReady
-	})
-}
-
-func (s scene) killDaemon(t *testing.T) {
-	before := s.daemon(t, "r00n02")
-	if err := s.fleet.Node("r00n02").KillDaemon(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "entered with the next pod's address", func() bool {
-		now := s.daemon(t, "r00n02")
-		return now.UID != before.UID && now.Status.PodIP != "" && s.entry(0, "r00n02").IPAddress == now.Status.PodIP && podReady(now)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
-// TestRealComputeDomain joins three racks by a DaemonSet that claims channels, and
+// TestRealComputeDomain joins three racks by pods that claim channels, and
 // shows that a node has but one. A fourth rack has a node too many.
 func TestRealComputeDomain(t *testing.T) {
 	t.Parallel()
@@ -27,8 +27,8 @@ func TestRealComputeDomain(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := f.ClaimingDaemonSet(t.Context(), "default", "holder", "all-channel"); err != nil {
-		t.Fatal(err)
+	for _, s := range Racks(racks, nodes) {
+		hold(t, f, s.Name)
 	}
 	for rack := range racks {
 		await.Until(t, fmt.Sprintf("ready in rack %d", rack), func() bool { return ready(f, domain.UID, RackClique(rack)) == nodes })
@@ -79,6 +79,14 @@ func TestRealComputeDomain(t *testing.T) {
 	fullClique(t, f, domain.UID)
 }
 
+// hold makes a pod that claims a channel on the node.
+func hold(t *testing.T, f *Fleet, node string) {
+	t.Helper()
+	if err := f.ClaimingPod(t.Context(), "default", "holder-"+node, node, "all-channel"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fullClique shows that the nineteenth daemon of a clique gets no entry.
 func fullClique(t *testing.T, f *Fleet, domain types.UID) {
 	t.Helper()
@@ -90,6 +98,7 @@ func fullClique(t *testing.T, f *Fleet, domain types.UID) {
 			t.Fatal(err)
 		}
 		nodes = append(nodes, n)
+		hold(t, f, n.name)
 	}
 	await.Until(t, "full", func() bool { return ready(f, domain, RackClique(rack)) == MaxDaemons })
 	await.Until(t, "refused", func() bool {
