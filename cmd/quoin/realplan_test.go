@@ -57,6 +57,9 @@ func (s *planSite) cluster(t *testing.T) {
 	if err := s.AddPod(t.Context(), "default", "any", nil); err != nil { // a list without a Pod is not all of a cluster
 		t.Fatal(err)
 	}
+	if err := s.ApplyDeviceClasses(t.Context()); err != nil { // nor is a list without a DeviceClass known to be of a cluster without the driver
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		kinds string
 		flag  string
