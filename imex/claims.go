@@ -95,7 +95,7 @@ func checkClaim(v *view, n *node) finding {
 		return finding{reason: ReasonNotClaimed, message: n.claims[0].text(), remedy: "wait for its pod; if none is to come, delete the claim"}
 	case len(n.claims) > 0:
 		return finding{}
-	case v.Join == JoinSlurmd && n.NoWorker && n.DomainLabel == "":
+	case v.Join == JoinSlurmd && v.Workers != nil && !v.Workers[n.Name] && n.DomainLabel == "":
 		return finding{reason: ReasonNotWanted, message: "the node has no worker pod, so nothing claims its channel"}
 	case v.ClaimsUnread && n.DomainLabel == "":
 		return finding{reason: ReasonNotClaimed, message: "the node has no label " + DomainLabel + ", which starts its daemon: no pod there holds a channel that the driver has prepared",
@@ -104,14 +104,14 @@ func checkClaim(v *view, n *node) finding {
 		return finding{}
 	}
 	message := "nothing on the node claims its channel"
-	if n.Worker && v.Join == JoinSlurmd {
+	if v.Workers[n.Name] && v.Join == JoinSlurmd {
 		message = "the node's worker pod of Slurm claims no channel: its NodeSet has no resourceClaims, or got them after the pod was created"
 	}
 	if n.DomainLabel != "" {
 		message += ", although the node still has the label " + DomainLabel
 	}
 	switch {
-	case v.Join == JoinSlurmd && n.Worker:
+	case v.Join == JoinSlurmd && v.Workers[n.Name]:
 		return finding{reason: ReasonNotClaimed, message: message, remedy: "give the NodeSet resourceClaims from the domain's template (imex.claimTemplate) and slurmd's container a claim in its resources; existing pods claim only after they are replaced"}
 	case v.Join == JoinSlurmd:
 		return finding{reason: ReasonNotClaimed, message: message, remedy: "give the worker pods a claim of the domain's template; nothing is wrong if no worker pod is to run here"}

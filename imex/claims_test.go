@@ -71,25 +71,28 @@ func TestJudgeClaims(t *testing.T) {
 		{name: "a worker pod that claims none", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
-			s.node("n1", func(n *Node) { n.DomainLabel, n.Worker = "", true })
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+			s.Workers = map[string]bool{"n1": true}
 		}, want: n1(ReasonNotClaimed), says: []string{"the node's worker pod of Slurm claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
 		{name: "a worker pod that claims none, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
-			s.node("n1", func(n *Node) { n.Worker = true })
+			s.Workers = map[string]bool{"n1": true}
 		}, want: n1(ReasonNotClaimed), says: []string{"nothing on the node claims", "DaemonSet"}},
 		{name: "a worker pod that claims", spoil: func(s *Observation) {
 			slurmd(s)
-			s.node("n1", func(n *Node) { n.Worker = true })
+			s.Workers = map[string]bool{"n1": true}
 		}},
 		{name: "no worker pod", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.leave(1)
-			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+			s.Workers = map[string]bool{}
 		}, want: map[string]words{"n1": verdict(ReasonNotWanted)}},
 		{name: "no worker pod, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
-			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+			s.Workers = map[string]bool{}
 		}, want: n1(ReasonNotClaimed)},
 		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: but(), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
 		{name: "another namespace of slurmd", spoil: func(s *Observation) {
@@ -108,7 +111,8 @@ func TestJudgeClaims(t *testing.T) {
 		{name: "a node without a worker pod, and claims are not to be read", spoil: func(s *Observation) {
 			slurmd(s)
 			s.Claims, s.ClaimsUnread = nil, true
-			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+			s.Workers = map[string]bool{}
 		}, want: map[string]words{"n1": verdict(ReasonNotWanted)}},
 		{name: "the label is of another domain", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = otherUID })
@@ -120,7 +124,7 @@ func TestJudgeClaims(t *testing.T) {
 // repaired first, and on the next when that is.
 func TestFirstThingsFirst(t *testing.T) {
 	s := rack()
-	s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted"}
+	s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted", Remedy: "wait"}
 	s.Nodes["n1"] = Node{GPUs: true}
 	s.leave(1)
 	s.unclaim("n1")
@@ -151,7 +155,7 @@ func TestFirstThingsFirst(t *testing.T) {
 		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.DomainLabel = testUID }) }},
 		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.CliqueLabel = "" }) }},
 		{ReasonNotRegistered, func() {
-			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Index: 0})
+			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Clique: testClique, Index: 0})
 		}},
 		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Index = 1 }},
 		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Address = "10.0.0.2" }},

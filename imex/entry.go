@@ -14,8 +14,10 @@ func checkClique(v *view, n *node) finding {
 		return n.unknownFabric()
 	}
 	var domains, nodes []string
-	for _, c := range n.own.others {
-		domains, nodes = append(domains, c.domain), append(nodes, c.members()...)
+	for _, c := range v.cliques[n.own.id] {
+		if c != n.own && len(c.entries)+len(c.labelled) > 0 {
+			domains, nodes = append(domains, c.domain), append(nodes, c.members()...)
+		}
 	}
 	if len(domains) > 0 {
 		slices.Sort(domains)
@@ -29,7 +31,7 @@ func checkClique(v *view, n *node) finding {
 		most, limit = defaultMaxNodes, "the driver's default limit is "
 	}
 	known := v.Domain.MaxNodes > 0 || len(n.own.entries) <= most // more entries show another limit
-	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && known && (many > most || len(n.own.entries) >= most) {
+	if many := max(len(n.own.entries), n.own.nodes); n.entry == nil && known && (many > most || len(n.own.entries) >= most) {
 		return finding{reason: ReasonNotRegistered, message: "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry, and " + limit + strconv.Itoa(most),
 			remedy: "let at most " + strconv.Itoa(most) + " nodes of the clique join, or make the fabric's partitions smaller"}
 	}
@@ -52,7 +54,7 @@ func checkPlace(v *view, n *node) finding {
 	}
 	elsewhere := ""
 	for _, s := range n.strays {
-		elsewhere += "; it has " + s.text(s.in.id)
+		elsewhere += "; it has " + s.text()
 	}
 	restart := "restart the DRA driver's kubelet plugin on the node (0.4 reads the clique only when it starts, 0.5 each ten minutes); then delete " + n.daemonPod()
 	switch {
@@ -86,18 +88,18 @@ func checkEntry(v *view, n *node) finding {
 	if f := checkTwins(v, n); f.reason != "" {
 		return f
 	}
-	said := n.daemonState()
+	said := n.DaemonState()
 	state := "NotReady"
 	switch doubt := n.doubt(); {
 	case n.entry.Ready && doubt != "":
-		return finding{reason: ReasonNotReady, message: n.entry.text(n.own.id) + " is Ready, which may be old: " + doubt,
+		return finding{reason: ReasonNotReady, message: n.entry.text() + " is Ready, which may be old: " + doubt,
 			remedy: "wait until the driver starts the daemon and changes the entry; if that takes long, look at " + n.daemonPod()}
 	case n.entry.Ready && (said == "" || said == DaemonReady):
 		return finding{}
 	case n.entry.Ready:
 		state = "Ready"
 	}
-	return finding{reason: ReasonNotReady, message: n.entry.text(n.own.id) + " is " + state + n.daemonText() + statusText(v, n),
+	return finding{reason: ReasonNotReady, message: n.entry.text() + " is " + state + n.daemonText() + statusText(v, n),
 		remedy: "wait, because a daemon takes some minutes to start; if that takes longer, look at the readiness and the log of " + n.daemonPod()}
 }
 
@@ -113,8 +115,8 @@ func (n *node) doubt() string {
 	return ""
 }
 
-// daemonState is what the local daemon says of itself, empty if that is not known.
-func (n *Node) daemonState() string {
+// DaemonState is what the local daemon says of itself, empty if that is not known.
+func (n *Node) DaemonState() string {
 	if n.Local == nil {
 		return ""
 	}
@@ -123,23 +125,22 @@ func (n *Node) daemonState() string {
 
 // daemonText says what the local daemon says of itself, if that is known.
 func (n *Node) daemonText() string {
-	if n.daemonState() == "" {
+	if n.DaemonState() == "" {
 		return ""
 	}
-	return " (the local daemon says " + n.daemonState() + ")"
+	return " (the local daemon says " + n.DaemonState() + ")"
 }
 
 // checkTwins is about an entry with the same index as another node's entry in the clique,
 // or the same address as an entry of any domain.
 func checkTwins(v *view, n *node) finding {
-	numbered := !v.byStatus || slices.ContainsFunc(n.own.entries, func(m *Member) bool { return m.Index != 0 }) // older drivers give none
 	for _, m := range n.own.entries {
-		if numbered && m.Node != n.Name && m.Index == n.entry.Index {
-			return finding{reason: ReasonConflict, message: n.entry.text(n.own.id) + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", remedy: n.remedyOfTwins(m)}
+		if m.Node != n.Name && m.Index == n.entry.Index {
+			return finding{reason: ReasonConflict, message: n.entry.text() + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", remedy: n.remedyOfTwins(m)}
 		}
 	}
 	if m := v.twinOf(n.entry); m != nil {
-		return finding{reason: ReasonConflict, message: n.entry.text(n.own.id) + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", remedy: n.remedyOfTwins(m)}
+		return finding{reason: ReasonConflict, message: n.entry.text() + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", remedy: n.remedyOfTwins(m)}
 	}
 	return finding{}
 }
@@ -147,7 +148,7 @@ func checkTwins(v *view, n *node) finding {
 // twinOf returns an entry of another node with the same address, nil if there is none.
 func (v *view) twinOf(m *Member) *Member {
 	var twin *Member
-	for _, other := range v.same[m.Address] {
+	for _, other := range v.addresses[m.Address] {
 		if other.Node != m.Node && (twin == nil || compareMembers(other, twin) < 0) {
 			twin = other
 		}
@@ -171,6 +172,6 @@ func statusText(v *view, n *node) string {
 }
 
 // text names the entry and its clique.
-func (m *Member) text(clique string) string {
-	return "index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + clique
+func (m *Member) text() string {
+	return "index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + m.Clique
 }

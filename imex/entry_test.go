@@ -134,20 +134,18 @@ func TestJudgeByStatus(t *testing.T) {
 	old := func(change func(m map[string]Member)) func(*Observation) {
 		return func(s *Observation) {
 			s.Cliques = nil
-			for name, m := range s.Members {
-				m.Index = 0
-				s.Members[name] = m
-			}
 			change(s.Members)
 		}
 	}
 	set := func(m map[string]Member, e Member) { m["n1"] = e }
 	runJudgeCases(t, []judgeCase{
-		{name: "healthy, without indexes", spoil: old(func(map[string]Member) {})},
-		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]words{"n1": verdict(ReasonNotReady)}},
-		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
-			want: map[string]words{"n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict)}, says: []string{"n2 (index 0) has the same address"}},
-		{name: "one index twice, from a driver that numbers", spoil: old(func(m map[string]Member) {
+		{name: "healthy", spoil: old(func(map[string]Member) {})},
+		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Index: 1}) }), want: map[string]words{"n1": verdict(ReasonNotReady)}},
+		{name: "one address twice", spoil: old(func(m map[string]Member) {
+			set(m, Member{Clique: testClique, Address: "10.0.0.3", Index: 1, Ready: true})
+		}),
+			want: map[string]words{"n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict)}, says: []string{"n2 (index 2) has the same address"}},
+		{name: "one index twice, of every two", spoil: old(func(m map[string]Member) {
 			for name, e := range m {
 				e.Index = int(name[1]-'0') &^ 1
 				m[name] = e

@@ -47,6 +47,9 @@ func (c *Config) Choose(serves Service, held bool, workers ...string) (join, why
 	return JoinHolder, "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel"
 }
 
+// NoDriverRemedy is what to do if the reason is NoDriver.
+const NoDriverRemedy = "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains"
+
 // Hosts are nodes without Kubernetes: their own nvidia-imex.service is all that can serve.
 type Hosts struct{ config Config }
 
@@ -59,21 +62,16 @@ func NewHosts(config Config) *Hosts {
 	return &Hosts{config}
 }
 
-// Ensure returns no domain, and why nothing is wrong with a node whose service does not run.
-func (h *Hosts) Ensure(context.Context) (Domain, error) { return h.domain(), nil }
+// Ensure creates no domain, because there is none.
+func (h *Hosts) Ensure(context.Context) (*Observation, error) { return h.Snapshot() }
 
-func (h *Hosts) domain() (d Domain) {
-	if h.config.Join == JoinAuto {
-		d.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run"}
-	}
-	return d
-}
-
-// Snapshot returns all but the nodes.
+// Snapshot returns all but the nodes, and why nothing is wrong with a node whose service does not run.
 func (h *Hosts) Snapshot() (*Observation, error) {
 	o := &Observation{HostChannels: h.config.HostChannels}
 	o.Join, o.Why = h.config.Choose(NoService, false)
-	o.Domain = h.domain()
+	if h.config.Join == JoinAuto {
+		o.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run", Remedy: NoDriverRemedy}
+	}
 	return o, nil
 }
 

@@ -90,7 +90,7 @@ func TestJudgeHost(t *testing.T) {
 		}},
 		{name: "no driver, and the service of one node runs", spoil: func(s *Observation) {
 			host(func(*topology.IMEX) {})(s)
-			s.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "no driver"}
+			s.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "no driver", Remedy: "none"}
 			for _, name := range []string{"n0", "n2", "n3"} {
 				s.local(name, func(l *topology.IMEX) { l.HostService = false })
 			}

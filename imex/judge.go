@@ -31,10 +31,8 @@ func (v Verdict) severity() topology.Severity {
 }
 
 // Problem reports whether somebody must act or wait before the node is ready.
-func (v Verdict) Problem() bool { return isProblem(v.Reason) }
-
-func isProblem(reason string) bool {
-	switch reason {
+func (v Verdict) Problem() bool {
+	switch v.Reason {
 	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoDriver:
 		return false
 	}
@@ -48,16 +46,12 @@ func Judge(o *Observation) map[string]Verdict {
 	verdicts := make(map[string]Verdict, len(o.Nodes))
 	v := newView(o)
 	for i := range v.nodes {
-		if n := &v.nodes[i]; n.GPUs || n.member || n.listed {
-			n.found = firstFinding(v, n)
-		}
-	}
-	for i := range v.nodes {
 		n := &v.nodes[i]
-		if n.found.reason == "" {
+		if !n.GPUs && !n.member && !n.listed {
 			continue
 		}
-		verdict := Verdict{topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}}
+		found := firstFinding(v, n)
+		verdict := Verdict{topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: found.reason, Message: found.message, Remedy: found.remedy}}
 		if verdict.Ready() {
 			verdict.note(n)
 		}
@@ -78,7 +72,7 @@ type finding struct {
 // isWell reports whether the node has joined, its claim is held if it has one, and its
 // daemon says nothing else.
 func (n *node) isWell() bool {
-	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.daemonState() == "" || n.daemonState() == DaemonReady) && n.doubt() == ""
+	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.DaemonState() == "" || n.DaemonState() == DaemonReady) && n.doubt() == ""
 }
 
 // The checks of a node that is to join the domain, and of one whose own service serves.
@@ -104,5 +98,5 @@ func firstFinding(v *view, n *node) finding {
 			return f
 		}
 	}
-	return finding{reason: ReasonReady, message: n.entry.text(n.own.id)}
+	return finding{reason: ReasonReady, message: n.entry.text()}
 }

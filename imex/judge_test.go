@@ -115,24 +115,24 @@ func checkWords(t *testing.T, known []string, name string, v Verdict) {
 func TestJudgeDomain(t *testing.T) {
 	problem := func(reason string) func(*Observation) {
 		return func(s *Observation) {
-			s.Domain.UID, s.Domain.Problem = "", topology.Finding{Reason: reason, Message: "seen so"}
+			s.Domain.UID, s.Domain.Problem = "", topology.Finding{Reason: reason, Message: "seen so", Remedy: "do so"}
 		}
 	}
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
-		{name: "no domain", spoil: problem(NoDomain), others: verdict(ReasonDomainProblem), says: []string{"seen so", "publisher"}},
-		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "install NVIDIA's DRA driver"}},
-		{name: "forbidden", spoil: problem(DomainForbidden), others: verdict(ReasonDomainProblem), says: []string{"seen so", "list, watch and create"}},
+		{name: "no domain", spoil: problem(NoDomain), others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
+		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "do so"}},
+		{name: "forbidden", spoil: problem(DomainForbidden), others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
 		{name: "it does not match", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All"}
+			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All", Remedy: "do so"}
 			s.entry(1, func(m *Member) { m.Ready = false })
-		}, want: map[string]words{"n1": verdict(ReasonDomainProblem)}, says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+		}, want: map[string]words{"n1": verdict(ReasonDomainProblem)}, says: []string{"allocationMode is Single, wanted is All", "do so"}},
 		{name: "it does not match, and all have joined", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "spec.numNodes is 18, not 0"}
 		}},
 		{name: "it is being deleted", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "seen so"}
-		}, others: verdict(ReasonDomainProblem), says: []string{"seen so", "end the pods that claim"}},
+			s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "seen so", Remedy: "do so"}
+		}, others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })

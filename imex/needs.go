@@ -44,23 +44,11 @@ func namesNoClique(label string) bool {
 // checkDomain is about a domain that no node can join.
 func checkDomain(v *view, _ *node) finding {
 	p := &v.Domain.Problem
-	f := finding{reason: p.Reason, message: p.Message, remedy: v.Domain.Remedy(), others: p.Reason == DomainDiffers}
+	f := finding{reason: p.Reason, message: p.Message, remedy: p.Remedy, others: p.Reason == DomainDiffers}
 	if p.Reason != "" && p.Reason != ReasonNoDriver {
 		f.reason = ReasonDomainProblem
 	}
 	return f
-}
-
-// Remedy says what to do about the domain's problem.
-func (d *Domain) Remedy() string { return cmp.Or(d.Problem.Remedy, domainRemedies[d.Problem.Reason]) }
-
-// domainRemedies are by reason.
-var domainRemedies = map[string]string{
-	NoDomain:        "wait until the publisher creates the domain; if that takes long, its log says why it cannot",
-	ReasonNoDriver:  "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains",
-	DomainDiffers:   "set the keys below imex to what the domain has, because its spec cannot be changed; or delete the domain as manifests/RUNBOOKS.md says, and the publisher creates it again",
-	DomainForbidden: "allow the publisher to get, list, watch and create ComputeDomains",
-	DomainDeleting:  "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again; for pods of the driver that stay Terminating see manifests/RUNBOOKS.md",
 }
 
 // pluginLog is what to do when the driver's kubelet plugin does not do its work.

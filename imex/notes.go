@@ -43,7 +43,7 @@ func notes(n *node) []finding {
 	// has two entries, the API server refuses the domain's whole status.
 	if len(n.strays) > 0 {
 		s := n.strays[0]
-		add("it also has a stale entry, "+s.text(s.in.id), "remove the node's entry from ComputeDomainClique "+s.in.domain+"."+s.in.id+" if the driver does not within some minutes")
+		add("it also has a stale entry, "+s.text(), "remove the node's entry from ComputeDomainClique "+n.wanted+"."+s.Clique+" if the driver does not within some minutes")
 	}
 	if n.labelDiffers() { // the node has joined by NVML's clique
 		add("the label "+topology.CliqueLabel+" says "+n.CliqueLabel, "wait ten minutes; if the label stays, restart what writes it on the node: GPU Feature Discovery, or with GPUCluster of GPU Operator the DRA driver's kubelet plugin")

@@ -33,7 +33,7 @@ type Observation struct {
 	// nothing. Only quoin imex check reads them.
 	ClaimsUnread bool
 	// Workers are the nodes that have worker pods of Slurm or are to get them, with or
-	// without claims; nil if unknown. Judge reads Worker and NoWorker of the Nodes.
+	// without claims; nil if unknown.
 	Workers map[string]bool
 }
 
@@ -85,9 +85,6 @@ type Node struct {
 	// Listed is how many nodes the node's own nodes_config.cfg has, and MaxNodes how many nodes like this one
 	// NVLink joins at most. Each is 0 if that is not known.
 	Listed, MaxNodes int
-	// Worker says that the node has a worker pod of Slurm, NoWorker that it has none.
-	// Both are false if that is not known.
-	Worker, NoWorker bool
 }
 
 // NodeOf returns what a node's report and the verdict on its fabric say about it. r may be nil.
@@ -127,7 +124,7 @@ type Clique struct {
 	Daemons    []Member
 }
 
-// Member is one node's entry in a clique or in a domain's status.
+// Member is one node's entry in a clique or in a domain's status. Clique is the clique's ID.
 type Member struct {
 	Node, Address, Clique string
 	Index                 int

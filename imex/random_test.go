@@ -124,19 +124,22 @@ func randomSeen(r *rand.Rand) *Observation {
 	ids := []string{testClique, testClique, oldClique, "", "N/A"}
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
 	node := func() string { return fmt.Sprintf("n%d", r.IntN(6)) }
-	member := func() Member {
-		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: pick(ids), Index: r.IntN(6), Ready: one(2)}
+	member := func(clique string) Member {
+		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: clique, Index: r.IntN(6), Ready: one(2)}
 	}
 	s.Join = pick([]string{JoinHolder, JoinHolder, JoinSlurmd, JoinSlurmd, JoinNone})
 	if one(30) {
-		s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted"}
+		s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted", Remedy: "wait"}
 	}
 	s.ClaimsUnread, s.HostChannels = one(4), one(4)
+	if one(2) {
+		s.Workers = map[string]bool{node(): true, node(): true, node(): true}
+	}
 	if one(10) {
 		s.Domain.UID = ""
 	}
 	if one(15) {
-		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainForbidden, DomainDeleting}), Message: "why"}
+		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainForbidden, DomainDeleting}), Message: "why", Remedy: "wait"}
 	}
 	if s.Join == JoinSlurmd && one(2) {
 		for i := range s.Claims {
@@ -157,7 +160,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		case 0:
 			s.leave(i)
 		case 1:
-			s.Cliques[0].Daemons[i] = member()
+			s.Cliques[0].Daemons[i] = member(testClique)
 		default:
 			s.entry(i, func(m *Member) { m.Ready = one(2) })
 		}
@@ -166,7 +169,8 @@ func randomSeen(r *rand.Rand) *Observation {
 		}
 	}
 	for range r.IntN(3) {
-		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: pick(ids), Daemons: []Member{member(), member()}})
+		id := pick(ids)
+		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: id, Daemons: []Member{member(id), member(id)}})
 	}
 	for i := range r.IntN(3) {
 		c := Claim{Namespace: pick([]string{"quoin-system", "slurm"}), Name: fmt.Sprint("c", i), Domain: pick(uids), Node: node(), Owner: pick([]string{OwnerHolder, OwnerSlurmd, OwnerOther, ""})}
@@ -182,7 +186,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		s.Claims = append(s.Claims, c)
 	}
 	for range r.IntN(2) {
-		m := member()
+		m := member(pick(ids))
 		s.Members[m.Node] = m
 	}
 	if one(8) {
@@ -206,8 +210,7 @@ func randomNode(r *rand.Rand, n *Node, pick func([]string) string, uids, ids []s
 	case 2:
 		n.Clique, n.CliqueLabel = pick(ids), pick(ids)
 	case 3:
-		n.DomainLabel, n.Worker = pick(uids), r.IntN(2) == 0
-		n.NoWorker = !n.Worker
+		n.DomainLabel = pick(uids)
 	case 4:
 		n.Local = &topology.IMEX{DaemonState: pick([]string{"", "READY", "INITIALIZING"}), DomainState: pick([]string{"", "UP", "DOWN"}), HostService: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {

@@ -16,10 +16,8 @@ type view struct {
 	// byStatus: the wanted domain has no cliques, so the entries come from its status. A
 	// driver may keep one domain by cliques and another one by status.
 	byStatus bool
-	// addresses has an entry of any domain for each address, same all entries of an address
-	// that has several.
-	addresses map[string]*Member
-	same      map[string][]*Member
+	// addresses has the entries of all domains by address.
+	addresses map[string][]*Member
 }
 
 // node is one node and what concerns it.
@@ -32,31 +30,22 @@ type node struct {
 	// entry is the node's entry in own. strays are its entries in other cliques of the
 	// domain.
 	entry  *Member
-	strays []stray
+	strays []*Member
 	claims []*Claim
 	// member says that the node has a label, an entry or a claim, listed that the
 	// domain's status has it.
 	member, listed bool
-	found          finding
 	// aside is what others do wrong here, while the node is ready.
 	aside finding
-}
-
-// stray is an entry in another clique than the node's own.
-type stray struct {
-	*Member
-	in *clique
 }
 
 // clique is the part of one domain that lies in one clique.
 type clique struct {
 	domain, id string
-	// others are the same clique in other domains that have nodes there.
-	others  []*clique
-	entries []*Member
-	// nodes are the members of this clique. labelled are nodes of any domain that carry
+	entries    []*Member
+	// nodes counts the members of this clique. labelled are nodes of any domain that carry
 	// this domain's label.
-	nodes    []*node
+	nodes    int
 	labelled []string
 }
 
@@ -65,8 +54,7 @@ func newView(s *Observation) *view {
 	v := &view{
 		Observation: s,
 		byStatus:    len(s.Cliques) == 0 || s.Domain.UID != "" && !slices.ContainsFunc(s.Cliques, func(c Clique) bool { return c.Domain == s.Domain.UID }),
-		addresses:   make(map[string]*Member, len(s.Nodes)),
-		same:        make(map[string][]*Member),
+		addresses:   make(map[string][]*Member, len(s.Nodes)),
 		nodes:       make([]node, 0, len(s.Nodes)),
 		at:          make(map[string]*node, len(s.Nodes)),
 		cliques:     make(map[string][]*clique, len(s.Cliques)),
@@ -103,7 +91,7 @@ func (v *view) gatherNodes() {
 			continue
 		}
 		n.own = v.clique(n.wanted, id)
-		n.own.nodes = append(n.own.nodes, n)
+		n.own.nodes++
 		if n.DomainLabel != "" {
 			c := n.own
 			if n.DomainLabel != n.wanted {
@@ -124,14 +112,8 @@ func (s *Observation) domainUnread() bool { return s.Domain.UID == "" && s.Domai
 func (v *view) gatherEntries() {
 	add := func(c *clique, m *Member) {
 		c.entries = append(c.entries, m)
-		switch first := v.addresses[m.Address]; {
-		case m.Address == "":
-		case first == nil:
-			v.addresses[m.Address] = m
-		case v.same[m.Address] == nil:
-			v.same[m.Address] = []*Member{first, m}
-		default:
-			v.same[m.Address] = append(v.same[m.Address], m)
+		if m.Address != "" {
+			v.addresses[m.Address] = append(v.addresses[m.Address], m)
 		}
 		n := v.at[m.Node]
 		switch {
@@ -143,7 +125,7 @@ func (v *view) gatherEntries() {
 				n.entry = m
 			}
 		case n.wanted == c.domain:
-			n.strays = append(n.strays, stray{m, c})
+			n.strays = append(n.strays, m)
 		}
 		n.member = true
 	}
@@ -178,19 +160,13 @@ func (v *view) clique(domain, id string) *clique {
 func (v *view) sort() {
 	for i := range v.nodes {
 		slices.SortFunc(v.nodes[i].claims, compareClaims)
-		slices.SortFunc(v.nodes[i].strays, func(a, b stray) int {
-			return cmp.Or(strings.Compare(a.in.id, b.in.id), compareMembers(a.Member, b.Member))
+		slices.SortFunc(v.nodes[i].strays, func(a, b *Member) int {
+			return cmp.Or(strings.Compare(a.Clique, b.Clique), compareMembers(a, b))
 		})
 	}
 	for _, cliques := range v.cliques {
 		for _, c := range cliques {
 			slices.SortFunc(c.entries, compareMembers)
-			slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
-			for _, other := range cliques {
-				if other.domain != c.domain && len(other.entries)+len(other.labelled) > 0 {
-					c.others = append(c.others, other)
-				}
-			}
 		}
 	}
 }

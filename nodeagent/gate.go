@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -175,7 +176,7 @@ func (g *Gate) state() (*gate.State, error) {
 	seen.Nodes = map[string]imex.Node{g.node: node}
 	err = judgeGate(state, seen, &node)
 	switch {
-	case err != nil || state.Ready || !daemonSays(&node, imex.DaemonReady) || !readyWithEntry(seen, &node):
+	case err != nil || state.Ready || node.DaemonState() != imex.DaemonReady || !readyWithEntry(seen, &node):
 		g.behind = time.Time{}
 	case g.behind.IsZero():
 		g.behind = time.Now()
@@ -185,31 +186,17 @@ func (g *Gate) state() (*gate.State, error) {
 	return state, err
 }
 
-// daemonSays reports whether that is the state of the daemon, empty if it is not known.
-func daemonSays(node *imex.Node, state string) bool {
-	if node.Local == nil {
-		return state == ""
-	}
-	return node.Local.DaemonState == state
-}
-
-// readyWithEntry reports whether the node lacks nothing but an entry that is ready.
+// readyWithEntry reports whether nothing is wrong with the node but the state of its entry.
 func readyWithEntry(seen *imex.Observation, node *imex.Node) bool {
 	with := *seen
-	with.Cliques = []imex.Clique{{Domain: node.DomainLabel, ID: node.CliqueID(), Daemons: []imex.Member{{Node: node.Name, Ready: true}}}}
-	for _, c := range seen.Cliques {
-		if c.ID != with.Cliques[0].ID {
-			continue
-		}
-		with.Cliques[0].Daemons = nil
-		for _, m := range c.Daemons {
-			if m.Node == node.Name {
+	with.Cliques = slices.Clone(seen.Cliques)
+	for i := range with.Cliques {
+		c := &with.Cliques[i]
+		c.Daemons = slices.Clone(c.Daemons)
+		for k := range c.Daemons {
+			if m := &c.Daemons[k]; m.Node == node.Name {
 				m.Ready, m.Address = true, ""
 			}
-			with.Cliques[0].Daemons = append(with.Cliques[0].Daemons, m)
-		}
-		if c.Domain != node.DomainLabel {
-			return false
 		}
 	}
 	return imex.Judge(&with)[node.Name].Reason == imex.ReasonReady
@@ -229,7 +216,7 @@ const cliqueUnknown = "unknown"
 // judgeGate sets the state of a node, which is the only one of seen.
 func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
-	if verdict.Reason == imex.ReasonNotRegistered && node.DomainLabel != "" && len(seen.Cliques) == 0 && (daemonSays(node, "") || daemonSays(node, imex.DaemonReady)) {
+	if verdict.Reason == imex.ReasonNotRegistered && node.DomainLabel != "" && len(seen.Cliques) == 0 && (node.DaemonState() == "" || node.DaemonState() == imex.DaemonReady) {
 		return errNoCliques
 	}
 	if verdict.Reason == imex.ReasonUnknown {

@@ -10,7 +10,8 @@ import (
 
 // The bounds of a report. A report comes from a machine that may be broken or stolen, and
 // must cost no other node anything. The tag max on a field of Node bounds its bytes or its
-// items.
+// items, and the tag each the bytes of each item. Files that a node's processes share have the
+// same tags.
 const (
 	// MaxReport is the most bytes that a report has.
 	MaxReport = 64 << 10
@@ -47,19 +48,29 @@ func (n *Node) checkBounds() error {
 			}
 		}
 	}
-	if path, err := checkSizes(reflect.ValueOf(n).Elem(), ""); err != nil {
+	return CheckBounds(n)
+}
+
+// CheckBounds returns an error that names the first value out of bounds. v points to a struct.
+func CheckBounds(v any) error {
+	path, err := checkSizes(reflect.ValueOf(v).Elem(), "", "", false)
+	if err != nil {
 		return fmt.Errorf("%s: %w", strings.TrimPrefix(path, "."), err)
 	}
 	return nil
 }
 
-// checkSizes checks a value and all in it. limit is the tag of its field. path leads from v
-// to what is out of bounds.
-func checkSizes(v reflect.Value, limit string) (path string, err error) {
+// LeaveOut empties each text that is too long, because a part of one would be wrong. It empties a
+// list with such a text too. A list with too many items stays. v points to a struct.
+func LeaveOut(v any) { _, _ = checkSizes(reflect.ValueOf(v).Elem(), "", "", true) }
+
+// checkSizes checks a value and all in it. limit and each are the tags of its field. path leads from
+// v to what is out of bounds.
+func checkSizes(v reflect.Value, limit, each string, leaveOut bool) (path string, err error) {
 	switch v.Kind() { //nolint:exhaustive // numbers need no bound
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return checkSizes(v.Elem(), "")
+			return checkSizes(v.Elem(), "", "", leaveOut)
 		}
 	case reflect.String:
 		return "", checkSize(v.Len(), limit, "bytes")
@@ -68,21 +79,27 @@ func checkSizes(v reflect.Value, limit string) (path string, err error) {
 			return "", err
 		}
 		for i := range v.Len() {
-			if path, err := checkSizes(v.Index(i), ""); err != nil {
+			if path, err := checkSizes(v.Index(i), each, "", leaveOut); err != nil {
 				return fmt.Sprintf("[%d]%s", i, path), err
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Field(i)
-			if f.Kind() == reflect.String && f.Len() <= MaxText { // no tag has less; to read it takes longer than all else
+			// No tag of a string is less than MaxText; to read a tag takes longer than all else.
+			if f.Kind() == reflect.String && f.Len() <= MaxText || !f.CanInterface() {
 				continue
 			}
 			field := v.Type().Field(i)
-			if path, err := checkSizes(f, field.Tag.Get("max")); err != nil {
-				if field.Anonymous { // JSON has its fields among the others
-					return path, err
-				}
+			path, err := checkSizes(f, field.Tag.Get("max"), field.Tag.Get("each"), leaveOut)
+			isText := f.Kind() == reflect.String || f.Kind() == reflect.Slice && path != ""
+			switch {
+			case err == nil:
+			case leaveOut && isText:
+				f.SetZero()
+			case field.Anonymous: // JSON has its fields among the others
+				return path, err
+			default:
 				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 				return "." + name + path, err
 			}

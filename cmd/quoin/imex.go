@@ -92,7 +92,7 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 	if err != nil {
 		return nil, err
 	}
-	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, publication.AnyFabrics(s.Config.Clusters()), judged...), seen.Workers)
+	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, publication.AnyFabrics(s.Config.Clusters()), judged...))
 	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)

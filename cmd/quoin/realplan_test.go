@@ -54,7 +54,8 @@ var opened = regexp.MustCompile(`(?m)^quoin: (opened .*; )?configuration: .*\n`)
 
 // cluster reads the cluster by --kubeconfig, and gets what it gets from kubectl's output.
 func (s *planSite) cluster(t *testing.T) {
-	if err := s.AddPod(t.Context(), "default", "any", nil); err != nil { // a list without a Pod is not all of a cluster
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main"}}}}
+	if _, err := s.Client().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil { // a list without a Pod is not all of a cluster
 		t.Fatal(err)
 	}
 	if err := s.ApplyDeviceClasses(t.Context()); err != nil { // nor is a list without a DeviceClass known to be of a cluster without the driver

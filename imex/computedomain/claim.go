@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 )
@@ -87,15 +86,6 @@ func parseChannelConfig(raw []byte) (domain string, ok bool) {
 // allocatedOn returns the node of an allocation. Each device of the driver belongs to
 // one node, which gives the device's pool its name.
 func allocatedOn(a *resourcev1.AllocationResult) string {
-	if s := a.NodeSelector; s != nil {
-		for _, term := range s.NodeSelectorTerms {
-			for _, r := range term.MatchFields {
-				if r.Key == metav1.ObjectNameField && len(r.Values) == 1 {
-					return r.Values[0]
-				}
-			}
-		}
-	}
 	for _, r := range a.Devices.Results {
 		if r.Driver == driverName {
 			return r.Pool

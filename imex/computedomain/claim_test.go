@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,6 @@ func TestReadClaim(t *testing.T) {
 	inSpec := func(c resourcev1.DeviceConfiguration) []resourcev1.DeviceClaimConfiguration {
 		return []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: c}}
 	}
-	onNode := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}
 	results := []resourcev1.DeviceRequestAllocationResult{{Driver: "gpu.nvidia.com", Pool: "gpus"}, {Driver: driverName, Pool: "n2", Device: "channel-0"}}
 	tests := []struct {
 		name  string
@@ -45,8 +43,8 @@ func TestReadClaim(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}}},
 			Spec:       resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly(channelClass), Config: inSpec(opaque(driverName, channelConfig))}},
 			Status: resourcev1.ResourceClaimStatus{ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}},
-				Allocation: &resourcev1.AllocationResult{NodeSelector: onNode, Devices: resourcev1.DeviceAllocationResult{Results: results}}},
-		}, claimFacts{domain: "d-1", allocated: true, node: "n1", reserved: []podRef{{"p", "u"}}}, true},
+				Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: results}}},
+		}, claimFacts{domain: "d-1", allocated: true, node: "n2", reserved: []podRef{{"p", "u"}}}, true},
 		{"a daemon's", resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly("compute-domain-daemon.nvidia.com"),
 			Config: inSpec(opaque(driverName, `{"kind":"ComputeDomainDaemonConfig","domainID":"d-1"}`))}}}, claimFacts{}, false},
 		{"another driver's", resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly("gpu.nvidia.com"),

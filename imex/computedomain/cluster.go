@@ -41,7 +41,7 @@ const (
 )
 
 // Cluster creates the configured ComputeDomain, and observes who in the cluster joins
-// it or another. Ensure and Snapshot are for one goroutine.
+// it or another. Ensure is for one goroutine.
 type Cluster struct {
 	config  imex.Config
 	kube    kubernetes.Interface
@@ -85,11 +85,11 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	}
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(namespace), which, readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
-	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
+	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, readPod, changed)
 	return c, nil
 }
 
-// Changes wakes when a Snapshot, or what Ensure returns, would differ.
+// Changes wakes when what Ensure returns would differ.
 func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 
 // Run watches until ctx ends. It tries again what cannot be read, and keeps what was
@@ -101,13 +101,6 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	c.driver.run(ctx, c.domains.run, c.cliques.run, c.pods.run)
 	return nil
-}
-
-// Snapshot returns what is seen, all but Nodes and Claims. It does not wait: its error says why
-// something has not been read yet, and Changes wakes when it has.
-func (c *Cluster) Snapshot() (*imex.Observation, error) {
-	seen, _, err := c.see()
-	return seen, err
 }
 
 // see returns what is seen, and whether the configured domain is to be created.
@@ -122,9 +115,6 @@ func (c *Cluster) see() (seen *imex.Observation, create bool, err error) {
 	}
 	seen, create = s.see(w)
 	seen.ClaimsUnread = true
-	if create && c.refusal.why.Reason != "" {
-		seen.Domain.Problem = c.refusal.why
-	}
 	return seen, create, nil
 }
 

@@ -56,7 +56,7 @@ func readClique(obj any) (imex.Clique, bool) {
 	out.Domain, out.ID, _ = strings.Cut(c.Name, ".")
 	for _, d := range c.Daemons {
 		if d != nil {
-			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: d.CliqueID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
+			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: out.ID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
 		}
 	}
 	return out, true
@@ -94,18 +94,19 @@ func domainOf(config imex.Config, facts *domainFacts, adopted bool) imex.Domain 
 			Remedy: "start no job across nodes; end the pods that claim its channels, and create the domain again as it was"}
 	case adopted:
 	case facts.deleting:
-		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes; the publisher creates it again when it is gone", keyOf(config))}
+		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes", keyOf(config)),
+			Remedy: "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again; for pods of the driver that stay Terminating see manifests/RUNBOOKS.md"}
 	case len(differences) > 0:
 		d.Problem = topology.Finding{Reason: imex.DomainDiffers, Message: fmt.Sprintf(
-			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; set imex.claimTemplate and imex.allocationMode to what it has, name another domain by imex.name, or delete this one as manifests/RUNBOOKS.md says",
-			keyOf(config), strings.Join(differences, ", "))}
+			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s", keyOf(config), strings.Join(differences, ", ")),
+			Remedy: "set the keys below imex to what the domain has, or name another domain by imex.name; or delete this one as manifests/RUNBOOKS.md says, and the publisher creates it again"}
 	}
 	return d
 }
 
-// noDomain is the domain of a cluster without it.
-func noDomain(config imex.Config, reason, message string) imex.Domain {
-	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Finding{Reason: reason, Message: message}}
+// noDriver is the domain of a cluster whose driver serves none.
+func noDriver(config *imex.Config, message string) imex.Domain {
+	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Finding{Reason: imex.ReasonNoDriver, Message: message, Remedy: imex.NoDriverRemedy}}
 }
 
 // withoutDaemons is the domain of a cluster whose driver starts no daemons. That is as it
@@ -113,9 +114,9 @@ func noDomain(config imex.Config, reason, message string) imex.Domain {
 func withoutDaemons(config *imex.Config, serves imex.Service) imex.Domain {
 	switch {
 	case serves != imex.HostServices:
-		return noDomain(*config, imex.ReasonNoDriver, "there is no DeviceClass "+channelClass+": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not")
+		return noDriver(config, "there is no DeviceClass "+channelClass+": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not")
 	case config.Join == imex.JoinAuto:
 		return imex.Domain{Namespace: config.Namespace, Name: config.Name}
 	}
-	return noDomain(*config, imex.ReasonNoDriver, "there is no DeviceClass "+daemonClass+": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves")
+	return noDriver(config, "there is no DeviceClass "+daemonClass+": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves")
 }

@@ -28,18 +28,19 @@ const (
 	managedBy      = "quoin"
 )
 
-// Ensure returns the ComputeDomain, and creates it if neither it nor another one that may be meant
-// is there. It adopts an existing domain, or refuses it: Problem says why a domain cannot be used. It asks
-// nothing of the API server while the domain is there. If creating the domain fails,
-// Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
-// none.
-func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
+// Ensure returns what is seen, all but Nodes and Claims, and creates the ComputeDomain if neither it
+// nor another one that may be meant is there. It adopts an existing domain, or refuses it: Problem says why a
+// domain cannot be used. It asks nothing of the API server while the domain is there. If something has not been
+// read yet, the error says why, and Changes wakes when it has. If creating the domain fails, Changes wakes when
+// it is time to try again. If nodes join no domain, Ensure creates none.
+func (c *Cluster) Ensure(ctx context.Context) (*imex.Observation, error) {
 	seen, create, err := c.see()
 	switch {
-	case err != nil:
-		return imex.Domain{}, err
-	case !create, time.Since(c.refusal.at) < createPause:
-		return seen.Domain, nil
+	case err != nil, !create:
+		return seen, err
+	case time.Since(c.refusal.at) < createPause:
+		seen.Domain.Problem = c.refusal.why
+		return seen, nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
@@ -50,14 +51,15 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 		time.AfterFunc(createPause, func() { again.Notify(c.changes) })
 		why := c.whyNot(err)
 		if why.Reason == "" {
-			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
+			return nil, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
 		c.refusal = refusal{why, time.Now()}
 		seen.Domain.Problem = why
-		return seen.Domain, nil
+		return seen, nil
 	}
 	facts, _ := readDomain(created)
-	return domainOf(c.config, &facts, false), nil
+	seen.Domain = domainOf(c.config, &facts, false)
+	return seen, nil
 }
 
 // createPause is the time before creating the domain is tried again.
@@ -90,19 +92,18 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 // whyNot returns the problem if the API server has refused the domain, else none.
 func (c *Cluster) whyNot(err error) topology.Finding {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
-	reason, message := imex.NoDomain, ""
+	why := func(reason, message, remedy string) topology.Finding {
+		return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message), Remedy: remedy}
+	}
 	switch {
 	case apierrors.IsForbidden(err):
-		reason = imex.DomainForbidden
-		message = fmt.Sprintf("is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", err, nvapi.GroupName)
+		return why(imex.DomainForbidden, fmt.Sprintf("is not there, and the publisher may not create it: %v", err), "allow the publisher to get, list, watch and create ComputeDomains, or create it by hand")
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		message = "cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace"
+		return why(imex.NoDomain, "cannot be created: there is no such namespace", "create the namespace, or name another one by imex.namespace")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
-		message = fmt.Sprintf("is not there, and the API server refuses it: %v", err)
-	default:
-		return topology.Finding{}
+		return why(imex.NoDomain, fmt.Sprintf("is not there, and the API server refuses it: %v", err), "set the keys below imex to what the API server takes")
 	}
-	return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
+	return topology.Finding{}
 }
 
 // Record records an event of the domain, whether it is there or not.

@@ -130,7 +130,7 @@ func (c *large) judge(tb testing.TB) map[string]imex.Verdict {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	seen.Nodes = nodestatus.Members(&c.snap, nodestatus.Fabrics(&c.snap, new(fabric.Site)), seen.Workers)
+	seen.Nodes = nodestatus.Members(&c.snap, nodestatus.Fabrics(&c.snap, new(fabric.Site)))
 	got := imex.Judge(seen)
 	if len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))

@@ -80,7 +80,7 @@ func (o *Objects) Add(kind string, text []byte) error {
 		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
 			return nil // most pods are long, have no claims and are not Slurm's
 		}
-		return o.pods.add(podReader(o.config.Join), text, &corev1.Pod{})
+		return o.pods.add(readPod, text, &corev1.Pod{})
 	}
 	return nil
 }

@@ -34,33 +34,31 @@ type podFacts struct {
 	templates []string
 }
 
-// podReader returns the reader of pods. It keeps the pods of the holder and of Slurm that have
-// not ended, and without ResourceClaims only Slurm's that have a node, if those may be to claim.
-func podReader(join string) func(obj any) (podFacts, bool) {
-	return func(obj any) (podFacts, bool) {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			return podFacts{}, false
-		}
-		out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
-		if out.owner == imex.OwnerOther {
-			return podFacts{}, false
-		}
-		if len(pod.Spec.ResourceClaims) == 0 {
-			return out, join != imex.JoinHolder && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
-		}
-		out.claimed = pod.Spec.NodeName != ""
-		for i := range pod.Spec.ResourceClaims {
-			if template := pod.Spec.ResourceClaims[i].ResourceClaimTemplateName; template != nil && out.owner == imex.OwnerSlurmd {
-				out.templates = append(out.templates, *template)
-			}
-			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-			if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
-				out.claims = append(out.claims, *name)
-			}
-		}
-		return out, true
+// readPod reads a pod of the holder or of Slurm that has not ended. Without ResourceClaims it keeps only a pod of
+// Slurm that has a node.
+func readPod(obj any) (podFacts, bool) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return podFacts{}, false
 	}
+	out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
+	if out.owner == imex.OwnerOther {
+		return podFacts{}, false
+	}
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return out, out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
+	}
+	out.claimed = pod.Spec.NodeName != ""
+	for i := range pod.Spec.ResourceClaims {
+		if template := pod.Spec.ResourceClaims[i].ResourceClaimTemplateName; template != nil && out.owner == imex.OwnerSlurmd {
+			out.templates = append(out.templates, *template)
+		}
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
+			out.claims = append(out.claims, *name)
+		}
+	}
+	return out, true
 }
 
 // readNodeSet reads the templates that the worker pods of a NodeSet of Slinky name.

@@ -1,7 +1,6 @@
 package computedomain
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,23 +83,20 @@ func TestReadPod(t *testing.T) {
 			change(p)
 		})
 	}
-	holder := append(slices.Clone(tests), readPodTest{"of Slurm without claims", worker(func(*corev1.Pod) {}), podFacts{}, false})
-	slurmd := append(slices.Clone(tests), []readPodTest{
+	tests = append(tests, []readPodTest{
 		{"of Slurm without claims", worker(func(*corev1.Pod) {}), unclaiming, true},
 		{"of Slurm without claims, nowhere yet", worker(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Spec.NodeSelector = "", map[string]string{corev1.LabelHostname: "n2"}
 		}), podFacts{}, false},
 		{"of Slurm without claims, ended", worker(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), podFacts{}, false},
 	}...)
-	for join, tests := range map[string][]readPodTest{imex.JoinHolder: holder, imex.JoinSlurmd: slurmd} {
-		for _, tt := range tests {
-			t.Run(join+" "+tt.name, func(t *testing.T) {
-				got, keep := podReader(join)(tt.pod)
-				if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); keep != tt.keep || keep && diff != "" {
-					t.Errorf("kept %v (-want +got):\n%s", keep, diff)
-				}
-			})
-		}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, keep := readPod(tt.pod)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); keep != tt.keep || keep && diff != "" {
+				t.Errorf("kept %v (-want +got):\n%s", keep, diff)
+			}
+		})
 	}
 }
 

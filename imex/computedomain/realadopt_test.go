@@ -56,7 +56,7 @@ func TestRealAdopt(t *testing.T) {
 	d := domainIs(t, c, "none is created while another is there", func(d imex.Domain) bool {
 		return strings.Contains(d.Problem.Message, "is not created, because there is another ComputeDomain")
 	})
-	if d.Problem.Reason != imex.NoDomain || !strings.Contains(d.Remedy(), "set imex.join to holder") {
+	if d.Problem.Reason != imex.NoDomain || !strings.Contains(d.Problem.Remedy, "set imex.join to holder") {
 		t.Errorf("%+v", d)
 	}
 	r.addClaiming(t, "slurm", "worker-0", "slurm", slurmdLabels)
@@ -70,7 +70,7 @@ func TestRealAdopt(t *testing.T) {
 
 	other := r.addDomain(t, "team", "slurm") // whose template the worker pod there has named all the time
 	d = domainIs(t, c, "two of worker pods", reasonIs(imex.ReasonConflict))
-	if d.UID != "" || !strings.Contains(d.Problem.Message, "slurm/slurm and team/slurm") || !strings.Contains(d.Remedy(), "imex.claimTemplate") {
+	if d.UID != "" || !strings.Contains(d.Problem.Message, "slurm/slurm and team/slurm") || !strings.Contains(d.Problem.Remedy, "imex.claimTemplate") {
 		t.Errorf("two: %+v", d)
 	}
 	chosen := observer(t, r.Config(), imex.Config{Namespace: "team", Name: "slurm", ClaimTemplate: "slurm-channel", AllocationMode: imex.AllocateAll})

@@ -87,8 +87,8 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	start(t, theirs.Run)
 	d := domainIs(t, theirs, "refused", reasonIs(imex.DomainDiffers))
 	for _, want := range []string{"spec.numNodes is 4, not 0", "spec.channel.resourceClaimTemplate.name is their-channel, not quoin-imex-channel", "spec.channel.allocationMode is Single, not All", "cannot be changed", "imex.name"} {
-		if !strings.Contains(d.Problem.Message, want) {
-			t.Errorf("the message lacks %q: %s", want, d.Problem.Message)
+		if !strings.Contains(d.Problem.Message+"; "+d.Problem.Remedy, want) {
+			t.Errorf("the problem lacks %q: %+v", want, d.Problem)
 		}
 	}
 	if d.UID == "" {

@@ -48,8 +48,8 @@ func TestRealHostManaged(t *testing.T) {
 		return s.Join == imex.JoinHost && strings.Contains(s.Why, "the machines' own nvidia-imex.service serves") && s.Domain.Problem.Reason == "" && s.Domain.UID == ""
 	}
 	seenIs(t, o.c, "the hosts serve", host)
-	if d, err := o.c.Ensure(t.Context()); err != nil || d.UID != "" || d.Problem.Reason != "" {
-		t.Errorf("Ensure: %+v, %v", d, err)
+	if seen, err := o.c.Ensure(t.Context()); err != nil || seen.Domain.UID != "" || seen.Domain.Problem.Reason != "" {
+		t.Errorf("Ensure: %+v, %v", seen, err)
 	}
 	n, err := NewNode(r.Config(), o.c.config, "n0", slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -61,11 +61,11 @@ func TestRealRefused(t *testing.T) {
 	})
 	allow("see")
 	d := domainIs(t, c, "may not be made", reasonIs(imex.DomainForbidden))
-	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Message, "allow the publisher") {
-		t.Errorf("the message is %q", d.Problem.Message)
+	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Remedy, "allow the publisher") {
+		t.Errorf("the problem is %+v", d.Problem)
 	}
 	until(t, tick(t), "without pods and with a domain that was refused", func() (bool, string) {
-		seen, err := c.Snapshot()
+		seen, err := c.Ensure(t.Context())
 		return err == nil && seen.Workers == nil && seen.Domain == d, fmt.Sprintf("%+v, %v", seen, err)
 	})
 	allow("make")

@@ -142,14 +142,23 @@ func until[T any](t *testing.T, changes <-chan T, what string, is func() (bool, 
 	}
 }
 
+// Snapshot returns what Ensure sees, and creates nothing.
+func (c *Cluster) Snapshot() (*imex.Observation, error) {
+	seen, _, err := c.see()
+	return seen, err
+}
+
 // domainIs waits for what Ensure says.
 func domainIs(t *testing.T, c *Cluster, what string, is func(imex.Domain) bool) imex.Domain {
 	t.Helper()
 	var domain imex.Domain
 	until(t, c.Changes(), what, func() (bool, string) {
-		var err error
-		domain, err = c.Ensure(t.Context())
-		return err == nil && is(domain), fmt.Sprintf("%+v, %v", domain, err)
+		seen, err := c.Ensure(t.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		domain = seen.Domain
+		return is(domain), fmt.Sprintf("%+v", domain)
 	})
 	return domain
 }

@@ -113,7 +113,7 @@ func (s *sight) see(w way) (seen *imex.Observation, create bool) {
 		seen.Domain = withoutDaemons(&s.config, s.serves)
 		return seen, false
 	case s.undefined:
-		seen.Domain = noDomain(s.config, imex.ReasonNoDriver, fmt.Sprintf("there are DeviceClasses of NVIDIA's DRA driver, but the API server does not know ComputeDomains of %s", nvapi.SchemeGroupVersion))
+		seen.Domain = noDriver(&s.config, fmt.Sprintf("there are DeviceClasses of NVIDIA's DRA driver, but the API server does not know ComputeDomains of %s", nvapi.SchemeGroupVersion))
 		return seen, false
 	}
 	seen.Cliques = s.cliques
@@ -144,7 +144,8 @@ func (s *sight) see(w way) (seen *imex.Observation, create bool) {
 
 // absent says that the configured domain is not there.
 func (s *sight) absent() topology.Finding {
-	f := topology.Finding{Reason: imex.NoDomain, Message: fmt.Sprintf("there is no ComputeDomain %s", keyOf(s.config))}
+	f := topology.Finding{Reason: imex.NoDomain, Message: fmt.Sprintf("there is no ComputeDomain %s", keyOf(s.config)),
+		Remedy: "wait until the publisher creates the domain; if that takes long, its log says why it cannot"}
 	if !s.installed {
 		f.Remedy = "install Quoin's publisher, which creates the domain: none is in the cluster; or create the domain by hand"
 	}

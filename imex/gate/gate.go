@@ -7,15 +7,15 @@
 package gate
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
@@ -23,8 +23,8 @@ import (
 
 const (
 	// FileName is the file's name in the run directory.
-	FileName = "gate.json"
-	kind     = "Gate"
+	FileName = key + ".json"
+	key      = "gate"
 	// Stale is the age from which a gate says nothing any longer.
 	Stale = time.Minute
 )
@@ -32,8 +32,7 @@ const (
 // State says whether jobs across nodes may use IMEX on this node. The modification
 // time of the file says when that was last confirmed.
 type State struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	document.Head
 	// Node is the node's name in Kubernetes.
 	Node   string `json:"node"`
 	BootID string `json:"bootID,omitempty"`
@@ -43,16 +42,16 @@ type State struct {
 	// Reason is a reason word of imex. Message says what is seen, and Remedy what to do, also on
 	// a node that is ready.
 	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
+	Message string `json:"message,omitempty" max:"65536"`
+	Remedy  string `json:"remedy,omitempty" max:"65536"`
 	// Peers are the nodes of the domain of the host's own service: topology.IMEX has the
 	// form. A job waits for those of its nodes that are dead although this node is ready.
-	Peers []topology.IMEXPeer `json:"peers,omitempty"`
+	Peers []topology.IMEXPeer `json:"peers,omitempty" max:"16384"`
 	// PeersUnknown says why nothing is known of the peers, empty if something is.
-	PeersUnknown string `json:"peersUnknown,omitempty"`
+	PeersUnknown string `json:"peersUnknown,omitempty" max:"65536"`
 	// Members have an entry in the node's clique. The node itself is among them once
 	// it has one.
-	Members []Member `json:"members,omitempty"`
+	Members []Member `json:"members,omitempty" max:"16384"`
 }
 
 // Member is a node of the clique, by its name in Kubernetes.
@@ -65,25 +64,17 @@ type Member struct {
 // the file is old, because only other hardware changes it.
 func (s *State) NeedsNone() bool { return s.Reason == imex.ReasonNoMultiNodeNVLink }
 
+func inDir(runDir string) document.Store[State] {
+	return document.Store[State]{Dir: runDir, Kind: "Gate", Mode: document.Public}
+}
+
 // Write replaces the gate in the run directory by rename. If the gate has not changed,
 // Write only sets the file's time, which is the agent's sign of life: call it more
 // often than every Stale.
 func Write(runDir string, g State) error {
-	g.APIVersion, g.Kind = topology.APIVersion, kind
-	data, err := json.MarshalIndent(g, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write gate: %w", err)
-	}
-	data = append(data, '\n')
-	path := filepath.Join(runDir, FileName)
-	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
-		if now := time.Now(); os.Chtimes(path, now, now) == nil {
-			return nil
-		}
-	}
-	err = os.MkdirAll(runDir, 0o755)
-	if err == nil {
-		err = atomicfile.Write(path, data)
+	err := inDir(runDir).Put(key, g)
+	if now := time.Now(); err == nil {
+		err = os.Chtimes(filepath.Join(runDir, FileName), now, now)
 	}
 	if err != nil {
 		return fmt.Errorf("write gate: %w", err)
@@ -94,29 +85,14 @@ func Write(runDir string, g State) error {
 // Read reads the gate, and says when it was last written or confirmed. The error is
 // fs.ErrNotExist if no agent has written a gate.
 func Read(runDir string) (*State, time.Time, error) {
-	path := filepath.Join(runDir, FileName)
-	data, at, err := atomicfile.ReadTime(path)
+	g, at, err := inDir(runDir).Get(key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; the agent replaces it", err)
+	}
 	if err != nil {
 		return nil, at, fmt.Errorf("read gate: %w", err)
 	}
-	g, err := parse(data)
-	if err != nil {
-		return nil, at, fmt.Errorf("%s: %w", path, err)
-	}
 	return g, at, nil
-}
-
-// parse reads a gate. It ignores unknown fields, because the agent may be newer than
-// the hook.
-func parse(data []byte) (*State, error) {
-	var g State
-	if err := json.Unmarshal(data, &g); err != nil {
-		return nil, fmt.Errorf("%w; the agent replaces it", err)
-	}
-	if g.APIVersion != topology.APIVersion || g.Kind != kind {
-		return nil, fmt.Errorf("apiVersion %q, kind %q: want %q, %q", g.APIVersion, g.Kind, topology.APIVersion, kind)
-	}
-	return &g, nil
 }
 
 // shortName is a node's name without its domain, in lower case as in Kubernetes.

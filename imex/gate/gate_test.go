@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 func testGate(ready bool, members ...Member) State {
-	return State{APIVersion: topology.APIVersion, Kind: kind, Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
+	return State{Head: document.HeadOf("Gate"), Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
 }
 
 // TestGateIsRefreshed has a gate written anew when it differs, and only its time

@@ -9,9 +9,6 @@ import (
 
 // Peers are the nodes of a job that a gate knows.
 type Peers struct {
-	// Known says that the job's node names can be compared with the members' names:
-	// this node has the same name in Slurm and in Kubernetes.
-	Known bool
 	// Missing are the job's nodes in this clique that are not ready, by their names in
 	// Slurm.
 	Missing []string
@@ -21,8 +18,6 @@ type Peers struct {
 	Alone bool
 	// Others says that another node of the job has an entry in the clique, or is a peer.
 	Others bool
-	// NotReady counts the members that are not ready.
-	NotReady int
 	// Apart says that this node has no connection to nodes of the job. They are Missing too.
 	Apart bool
 	// Unknown are nodes of the job that this node may or may not be connected to. It is the
@@ -41,11 +36,6 @@ type Addresses map[string][]string
 // the job's host list. addresses are those of Unknown, if they were looked up.
 func (s *State) PeersOf(node, nodeList string, addresses Addresses) Peers {
 	var p Peers
-	for _, m := range s.Members {
-		if !m.Ready {
-			p.NotReady++
-		}
-	}
 	own, nodes := shortName(node), map[string]string{} // by short name
 	if err := hostlist.Walk(nodeList, func(name []byte) { nodes[shortName(string(name))] = string(name) }); err != nil {
 		if len(s.Peers) > 0 || s.PeersUnknown != "" {
@@ -66,7 +56,6 @@ func (s *State) PeersOf(node, nodeList string, addresses Addresses) Peers {
 // addMembers finds the job's nodes among the members of the clique. Their names in Slurm and
 // in Kubernetes are the same.
 func (s *State) addMembers(p *Peers, own string, nodes map[string]string) {
-	p.Known = true
 	if !s.Ready {
 		p.Missing = append(p.Missing, nodes[own])
 	}

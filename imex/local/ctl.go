@@ -166,9 +166,6 @@ func parseDaemonState(text []byte) (said, error) {
 	return said{state: state}, nil
 }
 
-// imexReady is the state of a daemon that is ready.
-const imexReady = "READY"
-
 // isState reports whether a text is a state in NVIDIA's form, such as READY or
 // WAITING_FOR_PEERS.
 func isState(s string) bool {

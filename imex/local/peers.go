@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -131,7 +132,7 @@ func (n *domainNode) sees(other *domainNode) string {
 		return topology.PeerSelf
 	case slices.Contains(notReady, other.Status):
 		return topology.PeerDead
-	case n.Status != imexReady:
+	case n.Status != imex.DaemonReady:
 		return topology.PeerUnknown
 	}
 	state := topology.PeerUnknown

@@ -279,18 +279,14 @@ func (g *gateWait) line(waited time.Duration, outcome string) string {
 }
 
 func (g *gateWait) lineOf(reason string, waited time.Duration, missing []string, outcome string) string {
-	var parts []string
 	text := g.now.Message
 	if g.now.Remedy != "" {
 		text += ". What to do: " + g.now.Remedy
 	}
 	if text != "" {
-		parts = append(parts, topology.Cut(text, maxGateMessage))
-	}
-	if !g.peers.Known && len(g.now.Members) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of the %d members of its clique are not ready", g.peers.NotReady, len(g.now.Members)))
+		outcome = topology.Cut(text, maxGateMessage) + "; " + outcome
 	}
 	return fmt.Sprintf("gate job=%s node=%s reason=%s waited=%s missing=%s message=%q",
 		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), reason, waited,
-		strings.Join(missing, ","), strings.Join(append(parts, outcome), "; "))
+		strings.Join(missing, ","), outcome)
 }

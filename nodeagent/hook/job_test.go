@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // place is a node's directories, and a hook with them.
@@ -112,7 +112,7 @@ func TestRecordSaysAll(t *testing.T) {
 	if said := p.hook("prolog", "7", env...); said != "" {
 		t.Errorf("said %q", said)
 	}
-	want := rundir.Record{APIVersion: topology.APIVersion, Kind: "JobRecord", JobID: "7", Run: rundir.Run{SLUID: "s1", StartTime: "100"}, BootID: testBoot, User: "u", UID: "1000",
+	want := rundir.Record{Head: document.HeadOf("JobRecord"), JobID: "7", Run: rundir.Run{SLUID: "s1", StartTime: "100"}, BootID: testBoot, User: "u", UID: "1000",
 		Partition: "p", Account: "a", QOS: "q", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200",
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0"}
 	got, err := rundir.Dir(p.run).ReadRecord("7")

@@ -120,7 +120,7 @@ func TestLeftByKilledWriters(t *testing.T) {
 func TestStateIsForRoot(t *testing.T) {
 	r := newJobsRig(t)
 	r.prolog("17", 0)
-	if info, err := os.Stat(filepath.Join(r.run, stateName)); err != nil || info.Mode() != 0o600 {
+	if info, err := os.Stat(filepath.Join(r.run, "agent.json")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("state: %v, %v", info, err)
 	}
 }

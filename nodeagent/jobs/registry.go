@@ -91,7 +91,6 @@ type Registry struct {
 	unowned  []rundir.Unowned
 	told     bool
 	uses     uses
-	state    stateFile
 	series   series
 	node     *topology.Node // the last report, nil before the first
 	schedule schedule
@@ -116,7 +115,7 @@ func New(c Config, log *slog.Logger) *Registry {
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
 		life:    liveness.NewObserver(c.Proc),
 		orphans: make(orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
-		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
+		series: newSeries(),
 	}
 	r.setFiles(&plan{})
 	return r

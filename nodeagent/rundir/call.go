@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // Call is one call of the hook, for the agent to count.
@@ -79,7 +80,7 @@ func (d Dir) AppendCall(c Call) error {
 		return fmt.Errorf("log the call: %w", err)
 	}
 	path := filepath.Join(string(d), callsFile)
-	f, err := atomicfile.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, ownFile)
+	f, err := atomicfile.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, document.Own)
 	if err != nil {
 		return fmt.Errorf("log the call: %w", err)
 	}

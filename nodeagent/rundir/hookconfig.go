@@ -1,28 +1,24 @@
 package rundir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 const hookConfigKind = "HookConfig"
 
 // HookConfig is how the site wants the hook.
 type HookConfig struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	MappingDir string `json:"mappingDir"`
+	document.Head
+	MappingDir string `json:"mappingDir" max:"4096"`
 	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
-	SummaryDir string `json:"summaryDir,omitempty"`
+	SummaryDir string `json:"summaryDir,omitempty" max:"4096"`
 	// Scontrol is the absolute path of scontrol. Only a gate with the policy GateHold needs it.
-	Scontrol string `json:"scontrol,omitempty"`
+	Scontrol string `json:"scontrol,omitempty" max:"4096"`
 	// Gate holds jobs across nodes back until IMEX is ready, if set.
 	Gate *Gate `json:"gate,omitempty"`
 }
@@ -58,7 +54,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // maxGateWait is longer than an IMEX daemon needs to find all its peers.
 const maxGateWait = 10 * time.Minute
 
-func (c *HookConfig) check() error {
+// Check refuses values that the hook cannot use.
+func (c *HookConfig) Check(string) error {
 	switch {
 	case c.MappingDir == "":
 		return errors.New("no mapping directory")
@@ -82,44 +79,34 @@ func (g *Gate) check() error {
 	return nil
 }
 
+func (d Dir) hookConfig() document.Store[HookConfig] {
+	return document.Store[HookConfig]{Dir: string(d), Kind: hookConfigKind, Mode: document.Public}
+}
+
 // WriteHookConfig writes the hook's configuration into the run directory, unless it
 // is there already.
 func (d Dir) WriteHookConfig(c HookConfig) error {
-	c.APIVersion, c.Kind = topology.APIVersion, hookConfigKind
-	if err := c.check(); err != nil {
-		return fmt.Errorf("write hook configuration: %w", err)
-	}
 	if c.Gate != nil && c.Gate.Policy == GateHold && c.Scontrol == "" {
 		return fmt.Errorf("write hook configuration: gate.policy %s: want scontrol too, because it holds the job", GateHold)
 	}
-	return writeJSON(filepath.Join(string(d), HookConfigFile), c, 0o644, 0o755)
+	return d.hookConfig().Put(hookConfigKey, c)
 }
 
 // ReadHookConfig reads the hook's configuration, nil without one. If only other keys
 // are wrong, it returns the mapping directory beside the error: labels in another
 // directory would be lost.
 func (d Dir) ReadHookConfig() (*HookConfig, error) {
-	path := filepath.Join(string(d), HookConfigFile)
-	data, err := atomicfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read hook configuration: %w", err)
+	c, _, err := d.hookConfig().Find(hookConfigKey)
+	if err == nil {
+		return c, nil
 	}
-	// A newer agent may say more than this hook knows.
-	var c HookConfig
-	err = json.Unmarshal(data, &c)
-	ours := c.APIVersion == topology.APIVersion && c.Kind == hookConfigKind
-	if err == nil && !ours {
-		err = fmt.Errorf("apiVersion %q, kind %q: want %q, %q", c.APIVersion, c.Kind, topology.APIVersion, hookConfigKind)
-	} else if err == nil {
-		err = c.check()
+	type labels struct {
+		document.Head
+		MappingDir string `json:"mappingDir" max:"4096"`
 	}
-	switch {
-	case err == nil:
-		return &c, nil
-	case ours && c.MappingDir != "":
-		return &HookConfig{APIVersion: c.APIVersion, Kind: c.Kind, MappingDir: c.MappingDir}, fmt.Errorf("%s: %w", path, err)
+	l, _, _ := document.Store[labels]{Dir: string(d), Kind: hookConfigKind}.Find(hookConfigKey)
+	if l == nil || l.MappingDir == "" {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%s: %w", path, err)
+	return &HookConfig{Head: l.Head, MappingDir: l.MappingDir}, err
 }

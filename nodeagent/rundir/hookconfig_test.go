@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 func TestHookConfigRoundTrip(t *testing.T) {
 	run := t.TempDir()
-	want := HookConfig{APIVersion: topology.APIVersion, Kind: hookConfigKind, MappingDir: "/map", SummaryDir: "/shared",
+	want := HookConfig{Head: document.HeadOf(hookConfigKind), MappingDir: "/map", SummaryDir: "/shared",
 		Scontrol: "/usr/bin/scontrol", Gate: &Gate{Wait: Duration(5 * time.Second), Policy: GateHold}}
 	if err := Dir(run).WriteHookConfig(want); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if kept := c != nil && c.MappingDir == "/map"; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{topology.APIVersion, hookConfigKind, "/map", "", "", nil}) {
+		if kept := c != nil && c.MappingDir == "/map"; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{Head: document.HeadOf(hookConfigKind), MappingDir: "/map"}) {
 			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -33,9 +34,9 @@ func TestHostileRecords(t *testing.T) {
 		"more warnings":                {"7", `"gpus": [], "warnings": [` + many(MaxWarnings+1, `"x"`) + `]`},
 		"a UUID with a line break":     {"7", `"gpus": [], "uuids": ["GPU-a\nb"]`},
 		"a long text":                  {"7", `"gpus": [], "user": "` + strings.Repeat("x", topology.MaxText+1) + `"`},
-		"a long list":                  {"7", `"gpus": [], "nodeList": "` + strings.Repeat("x", maxList+1) + `"`},
+		"a long list":                  {"7", `"gpus": [], "nodeList": "` + strings.Repeat("x", 16<<10+1) + `"`},
 		"a long run":                   {"7", `"gpus": [], "sluid": "` + strings.Repeat("x", 130<<10) + `"`},
-		"a large file":                 {"7", `"gpus": [], "more": "` + strings.Repeat("x", maxDocument) + `"`},
+		"a large file":                 {"7", `"gpus": [], "more": "` + strings.Repeat("x", 1<<20) + `"`},
 		"another job's key":            {"8", `"gpus": []`},
 		"a path as the job's id":       {"7", `"gpus": [], "jobID": "../../` + strings.Repeat("x", 130<<10) + `"`},
 		"another kind":                 {"7", `"gpus": [], "kind": "` + strings.Repeat("x", 130<<10) + `"`},
@@ -75,7 +76,7 @@ func TestRecordLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Written = time.Time{}
-	want := &Record{APIVersion: topology.APIVersion, Kind: recordKind, JobID: "7", Run: Run{StartTime: "100"}, User: "u", GPUs: []string{"0", "1"}, UUIDs: []string{"GPU-a", "GPU-b"}}
+	want := &Record{Head: document.HeadOf(recordKind), JobID: "7", Run: Run{StartTime: "100"}, User: "u", GPUs: []string{"0", "1"}, UUIDs: []string{"GPU-a", "GPU-b"}}
 	if diff := cmp.Diff(want, r); diff != "" || len(uuids[1]) < len(long) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,14 +9,16 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // The names of the files in the run directory.
 const (
-	InventoryFile  = "inventory.json"
-	HookConfigFile = "hook.json"
+	inventoryKey   = "inventory"
+	InventoryFile  = inventoryKey + ".json"
+	hookConfigKey  = "hook"
+	HookConfigFile = hookConfigKey + ".json"
+	unownedKey     = "unowned"
 	jobsFolder     = "jobs"
 	lockFile       = "lock"
 )
@@ -28,29 +31,28 @@ const DefaultRunDir = "/run/quoin"
 
 // Inventory lists the GPUs and MIG instances of this node.
 type Inventory struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Node       string `json:"node"`
-	BootID     string `json:"bootID,omitempty"`
+	document.Head
+	Node   string `json:"node"`
+	BootID string `json:"bootID,omitempty"`
 	// Clique is the NVLink clique of the node's GPUs, as the node's label names it. It is
 	// empty without one.
 	Clique string `json:"clique,omitempty"`
 	// Entries are in the order of a gres.conf that has all devices of the machine.
-	Entries []Entry `json:"entries"`
+	Entries []Entry `json:"entries" max:"1024"`
 	// Unordered says that the order is not known, because nothing tells the place of a GPU
 	// that NVML cannot read.
 	Unordered bool `json:"unordered,omitempty"`
 	// EmptyMIG says that a GPU has MIG on and no instance: the GPU has no entry.
 	EmptyMIG bool `json:"emptyMIG,omitempty"`
 	// Faults are what a Prolog warns of, by the agent's last report.
-	Faults []Fault `json:"faults,omitempty"`
+	Faults []Fault `json:"faults,omitempty" max:"1024"`
 }
 
 // Fault is what is wrong with a GPU, or with the whole node.
 type Fault struct {
 	// UUID is the GPU's. It is empty for a fault of the whole node.
 	UUID string `json:"uuid,omitempty"`
-	Text string `json:"text"`
+	Text string `json:"text" max:"16384"`
 }
 
 // FaultsOf returns the faults of these GPUs and MIG instances, and of the node.
@@ -80,7 +82,7 @@ type Entry struct {
 	Device    string `json:"device,omitempty"`
 	Minor     int    `json:"minor"`
 	// Capabilities are the further device files of a MIG instance.
-	Capabilities []string `json:"capabilities,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty" max:"16"`
 	// Index is NVML's index of the GPU.
 	Index int `json:"index"`
 	// UUID is GPU-... or MIG-...; GPUUUID the GPU's of a MIG instance.
@@ -101,20 +103,22 @@ type Entry struct {
 
 const inventoryKind = "Inventory"
 
+func (d Dir) inventory() document.Store[Inventory] {
+	return document.Store[Inventory]{Dir: string(d), Kind: inventoryKind, Mode: document.Public}
+}
+
 // WriteInventory writes the inventory into the run directory, unless it is there
 // already.
-func (d Dir) WriteInventory(inv Inventory) error {
-	inv.APIVersion, inv.Kind = topology.APIVersion, inventoryKind
-	if err := inv.check(); err != nil {
-		return fmt.Errorf("write inventory: %w", err)
-	}
-	return writeJSON(filepath.Join(string(d), InventoryFile), inv, 0o644, 0o755)
-}
+func (d Dir) WriteInventory(inv Inventory) error { return d.inventory().Put(inventoryKey, inv) }
 
 // ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
 // no agent has written one.
 func (d Dir) ReadInventory() (*Inventory, error) {
-	return readInventory(filepath.Join(string(d), InventoryFile))
+	inv, _, err := d.inventory().Get(inventoryKey)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; remove it and restart the agent, which writes it again", err)
+	}
+	return inv, err
 }
 
 // KeepInventory keeps a copy of the inventory in a folder that outlives a boot. It makes the folder,
@@ -134,7 +138,7 @@ func KeptInventory(folder dcgm.Folder) (*Inventory, error) {
 	if folder == "" {
 		return nil, fs.ErrNotExist
 	}
-	return readInventory(filepath.Join(string(folder), InventoryFile))
+	return Dir(folder).ReadInventory()
 }
 
 // FindInventory reads the run directory's inventory. current reports whether the agent
@@ -152,29 +156,8 @@ func (d Dir) FindInventory(kept dcgm.Folder, boot string) (inv *Inventory, curre
 	return inv, false, err
 }
 
-func readInventory(path string) (*Inventory, error) {
-	data, err := atomicfile.Read(path)
-	if err != nil {
-		return nil, fmt.Errorf("read inventory: %w", err)
-	}
-	return parseInventory(path, data)
-}
-
-func parseInventory(path string, data []byte) (*Inventory, error) {
-	var inv Inventory
-	if err := decode(data, inventoryKind, &inv); err != nil {
-		return nil, fmt.Errorf("%s: %w; remove it and restart the agent, which writes it again", path, err)
-	}
-	if err := inv.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &inv, nil
-}
-
-func (inv *Inventory) check() error {
-	if len(inv.Entries) > MaxDevices {
-		return fmt.Errorf("%d entries: want %d at most", len(inv.Entries), MaxDevices)
-	}
+// Check refuses an inventory in another order, and exporter ids that are none.
+func (inv *Inventory) Check(string) error {
 	for i, e := range inv.Entries {
 		if e.GRESIndex != i {
 			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)

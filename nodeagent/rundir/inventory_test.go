@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 func testInventory() *Inventory {
 	one := 1
-	return &Inventory{APIVersion: topology.APIVersion, Kind: inventoryKind, Node: "n1", Entries: []Entry{
+	return &Inventory{Head: document.HeadOf(inventoryKind), Node: "n1", Entries: []Entry{
 		{GRESIndex: 0, Minor: 2, UUID: "GPU-a", ExporterID: "5"},
 		{GRESIndex: 1, Minor: 3, UUID: "GPU-b", ExporterID: "4"},
 		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, Capabilities: []string{"/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"}, ExporterID: "6.1"},
@@ -156,16 +156,26 @@ func TestInventoryRoundTrip(t *testing.T) {
 		"wrong order":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":1,"minor":0,"uuid":"GPU-a","exporterID":"0"}]}`,
 		"bad exporter id": `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"a/b"}]}`,
 	} {
-		if _, err := parseInventory("inventory.json", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "inventory.json: ") {
+		if _, err := readInventory(t, text); err == nil || !strings.Contains(err.Error(), "inventory.json: ") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 }
 
+// readInventory reads a text as an inventory.
+func readInventory(t *testing.T, text string) (*Inventory, error) {
+	t.Helper()
+	dir := Dir(t.TempDir())
+	if err := os.WriteFile(filepath.Join(string(dir), InventoryFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir.ReadInventory()
+}
+
 // TestInventoryOfNewerAgent reads what this hook knows of it.
 func TestInventoryOfNewerAgent(t *testing.T) {
 	const text = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","x":1,"entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"5","y":{}}]}`
-	inv, err := parseInventory("f", []byte(text))
+	inv, err := readInventory(t, text)
 	if err != nil || len(inv.Entries) != 1 || inv.Entries[0].ExporterID != "5" {
 		t.Errorf("%+v, %v", inv, err)
 	}
@@ -174,7 +184,7 @@ func TestInventoryOfNewerAgent(t *testing.T) {
 func FuzzInventory(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"0.1"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		inv, err := parseInventory("f", data)
+		inv, err := readInventory(t, string(data))
 		if err != nil {
 			return
 		}

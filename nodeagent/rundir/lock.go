@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // Lock takes the run directory's lock. Every writer of the mapping and of the
@@ -23,7 +24,7 @@ func (d Dir) Lock(ctx context.Context, wait time.Duration) (unlock func(), err e
 	}
 	path := filepath.Join(string(d), lockFile)
 	closeLock(path)
-	f, err := atomicfile.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW, ownFile)
+	f, err := atomicfile.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW, document.Own)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -55,7 +56,7 @@ const (
 // closeLock closes an existing lock file to everybody but its owner: whoever can open the
 // file can hold the lock.
 func closeLock(path string) {
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != ownFile {
-		_ = os.Chmod(path, ownFile) // a file of another user still locks
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != document.Own {
+		_ = os.Chmod(path, document.Own) // a file of another user still locks
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // TestLockIsClosed makes the lock file for its owner alone, and takes an existing one
@@ -37,7 +38,7 @@ func TestLockIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unlock()
-			if info, err := os.Stat(path); err != nil || info.Mode() != ownFile {
+			if info, err := os.Stat(path); err != nil || info.Mode() != document.Own {
 				t.Errorf("the lock file is %v, %v; want mode 0600", info, err)
 			}
 			if _, err := Dir(run).Lock(t.Context(), 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {

@@ -9,25 +9,28 @@ import (
 	"syscall"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
-// What the node knows of jobs is for root, and for a group that the site names: Slurm has
-// PrivateData for the same reason. What no person needs to read is for root alone.
-const (
-	privateFile fs.FileMode = 0o640
-	privateDir  fs.FileMode = 0o750
-	ownFile     fs.FileMode = 0o600
-)
+// folders are the folders with files of jobs.
+var folders = []string{jobsFolder, useFolder, summaryFolder, endedFolder}
 
-// WriteOwn writes a file of the run directory for root alone.
-func WriteOwn(path string, data []byte) error { return atomicfile.WriteMode(path, data, ownFile) }
+// Tidy removes files that killed writers left in a run directory.
+func (d Dir) Tidy() {
+	atomicfile.Tidy(string(d))
+	for _, name := range folders {
+		if folder := filepath.Join(string(d), name); document.CheckFolder(folder) == nil {
+			atomicfile.Tidy(folder)
+		}
+	}
+}
 
 // Restrict makes the folders of records, uses and summaries, and lets root and the group
 // read them. What is in a folder that others could read is changed too. New files get the
 // group of their folder. 0 is no group.
 func Restrict(d Dir, group int) error {
 	var failed error
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder} {
+	for _, name := range folders {
 		if err := restrict(filepath.Join(string(d), name), group); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("restrict who reads files of jobs: %w", err))
 		}
@@ -35,26 +38,11 @@ func Restrict(d Dir, group int) error {
 	return failed
 }
 
-// makeFolder makes a folder with a mode. Everybody may enter the folders above it. A folder
-// that not everybody may read is the run directory's own, and must not be a link.
-func makeFolder(path string, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if mode != 0o755 {
-		return folder(path).check()
-	}
-	return nil
-}
-
 func restrict(folder string, group int) error {
-	if err := makeFolder(folder, privateDir); err != nil {
+	if err := document.MakeFolder(folder, document.PrivateDir); err != nil {
 		return err
 	}
-	want := fs.ModeDir | privateDir
+	want := fs.ModeDir | document.PrivateDir
 	if group > 0 {
 		want |= fs.ModeSetgid
 	}
@@ -65,7 +53,7 @@ func restrict(folder string, group int) error {
 	entries, err := os.ReadDir(folder)
 	for _, e := range entries {
 		if e.Type().IsRegular() {
-			err = errors.Join(err, give(filepath.Join(folder, e.Name()), group, privateFile))
+			err = errors.Join(err, give(filepath.Join(folder, e.Name()), group, document.Private))
 		}
 	}
 	// Last, because a folder that is as it should be is not looked into again.

@@ -1,10 +1,8 @@
 package rundir
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -21,9 +19,8 @@ import (
 // It has many fields, and all at one level, because it is a file: tools of sites read
 // it, and a hook and an agent of two releases exchange it during an upgrade.
 type Record struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	JobID      string `json:"jobID"`
+	document.Head
+	JobID string `json:"jobID"`
 	Run
 	// BootID is the node's boot that the job runs in.
 	BootID    string `json:"bootID,omitempty"`
@@ -35,33 +32,39 @@ type Record struct {
 	Cluster   string `json:"cluster,omitempty"`
 	// Node is slurmd's name. NodeList and NumNodes are of the job.
 	Node     string `json:"node,omitempty"`
-	NodeList string `json:"nodeList,omitempty"`
+	NodeList string `json:"nodeList,omitempty" max:"16384"`
 	NumNodes string `json:"numNodes,omitempty"`
 	// EndTime is the planned end in seconds since 1970.
 	EndTime string `json:"endTime,omitempty"`
 	// GPUs are the exporter's ids of the job's GPUs. UUIDs has the known ones.
-	GPUs  []string `json:"gpus"`
-	UUIDs []string `json:"uuids,omitempty"`
+	GPUs  []string `json:"gpus" max:"1024"`
+	UUIDs []string `json:"uuids,omitempty" max:"1024"`
 	// Leaving are the exporter's ids of an earlier run whose Epilog was lost. They are
 	// released with this run.
-	Leaving []string `json:"leaving,omitempty"`
+	Leaving []string `json:"leaving,omitempty" max:"1024"`
 	// Indices and Visible are what Slurm said: places in slurmd's list, and the UUIDs of
 	// CUDA_VISIBLE_DEVICES. Devices are the device files of these places; they are absent
 	// beside UUIDs, and if the list is not known. Unresolved says that GPUs is a guess, or
 	// lacks some: the inventory of this boot was missing or incomplete, or the list is not
 	// known.
-	Indices    string   `json:"indices,omitempty"`
-	Visible    string   `json:"visible,omitempty"`
-	Devices    []string `json:"devices,omitempty"`
+	Indices    string   `json:"indices,omitempty" max:"16384"`
+	Visible    string   `json:"visible,omitempty" max:"16384"`
+	Devices    []string `json:"devices,omitempty" max:"1024"`
 	Unresolved bool     `json:"unresolved,omitempty"`
 	// Warnings are what was wrong with the job's GPUs or the node when the job began,
 	// MaxWarnings of them at most.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []string `json:"warnings,omitempty" max:"16" each:"1024"`
 	// Written is the time of the file.
 	Written time.Time `json:"-"`
 }
 
-const recordKind = "JobRecord"
+const (
+	recordKind = "JobRecord"
+	// MaxDevices is how many devices an inventory has and a job holds, and MaxWarnings how many
+	// warnings the record of a job has. The tags of the fields say the same.
+	MaxDevices  = 1024
+	MaxWarnings = 16
+)
 
 // JobIdentity tells jobs of one id apart, which may be of several clusters, or of
 // several slurmds of one host. An empty field is unknown and equal to any other.
@@ -128,8 +131,15 @@ func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 // Records is the folder of the records.
 func (d Dir) Records() string { return filepath.Join(string(d), jobsFolder) }
 
+func (d Dir) records() document.Store[Record] {
+	return document.Store[Record]{Dir: d.Records(), Kind: recordKind, Mode: document.Private}
+}
+
 // WriteRecord writes a record under a key of FindRecord.
-func (d Dir) WriteRecord(key string, r Record) error { return d.folder(jobsFolder).writeRecord(key, r) }
+func (d Dir) WriteRecord(key string, r Record) error {
+	r.leaveOut()
+	return d.records().Put(key, r)
+}
 
 // RewriteRecord writes a record as WriteRecord does, and keeps the time of the one
 // that was there.
@@ -143,17 +153,24 @@ func (d Dir) RewriteRecord(key string, r Record) error {
 	return nil
 }
 
-// ReadRecord reads the record of a key; nil without an error when there is none.
-func (d Dir) ReadRecord(key string) (*Record, error) { return d.folder(jobsFolder).readRecord(key) }
+// ReadRecord reads the record of a key in any version; nil without an error when there is
+// none. An older record says less.
+func (d Dir) ReadRecord(key string) (*Record, error) {
+	r, written, err := d.records().Find(key)
+	if r != nil {
+		r.Written = written
+	}
+	return r, err
+}
 
 // RemoveRecord removes a record, which may be missing.
-func (d Dir) RemoveRecord(key string) error { return d.folder(jobsFolder).remove(key) }
+func (d Dir) RemoveRecord(key string) error { return d.records().Remove(key) }
 
 // ReadRecords reads all records by key. The errors are by key too; an error of the
 // folder has the empty key. A missing folder has no records.
 func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 	records, failed := make(map[string]Record), make(map[string]error)
-	keys, err := d.folder(jobsFolder).keys()
+	keys, err := d.records().Keys()
 	if err != nil {
 		failed[""] = err
 	}
@@ -167,58 +184,17 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 	return records, failed
 }
 
-// Tidy removes files that killed writers left in a run directory.
-func (d Dir) Tidy() {
-	atomicfile.Tidy(string(d))
-	for _, name := range []string{jobsFolder, useFolder, endedFolder, summaryFolder} {
-		if f := d.folder(name); f.check() == nil {
-			atomicfile.Tidy(string(f))
-		}
-	}
-}
-
-func (f folder) writeRecord(key string, r Record) error {
-	r.APIVersion, r.Kind = topology.APIVersion, recordKind
-	r.leaveOut()
-	if err := r.check(); err != nil {
-		return err
-	}
-	return f.write(key, r.JobID, r)
-}
-
-// texts and lists are what Slurm said of the job, which is bounded.
-func (r *Record) texts() []*string {
-	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.QOS, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime}
-}
-
-func (r *Record) lists() []*string { return []*string{&r.NodeList, &r.Indices, &r.Visible} }
-
-// leaveOut empties what is too long, because a part of it would be wrong, and leaves out
-// what is no UUID.
+// leaveOut empties what is too long, and leaves out what is no UUID.
 func (r *Record) leaveOut() {
-	for _, text := range r.texts() {
-		if len(*text) > topology.MaxText {
-			*text = ""
-		}
-	}
-	for _, list := range r.lists() {
-		if len(*list) > maxList {
-			*list = ""
-		}
-	}
-	if slices.ContainsFunc(r.Devices, func(device string) bool { return len(device) > topology.MaxText }) {
-		r.Devices = nil
-	}
-	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
-		r.UUIDs = slices.DeleteFunc(slices.Clone(r.UUIDs), isNoUUID)
-	}
+	r.UUIDs = slices.DeleteFunc(slices.Clone(r.UUIDs), isNoUUID)
+	topology.LeaveOut(r)
 }
 
 func isNoUUID(s string) bool { return !topology.IsDeviceUUID(s) }
 
-// check refuses a record that would have root write or show more than a job can have.
-func (r *Record) check() error {
-	if err := dcgm.CheckJobID(r.JobID); err != nil {
+// Check refuses a record that would have root write where no device is.
+func (r *Record) Check(key string) error {
+	if err := checkKey(key, r.JobID); err != nil {
 		return err
 	}
 	for _, ids := range [][]string{r.GPUs, r.Leaving} {
@@ -229,44 +205,13 @@ func (r *Record) check() error {
 	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
 		return fmt.Errorf("UUID %.80q of job %s: want GPU-… or MIG-…", r.UUIDs[i], r.JobID)
 	}
-	if n := max(len(r.GPUs), len(r.Leaving), len(r.UUIDs), len(r.Devices)); n > MaxDevices {
-		return fmt.Errorf("job %s has %d devices: want %d at most", r.JobID, n, MaxDevices)
-	}
-	if len(r.Warnings) > MaxWarnings {
-		return fmt.Errorf("job %s has %d warnings: want %d at most", r.JobID, len(r.Warnings), MaxWarnings)
-	}
-	texts := r.texts()
-	for i := range r.Devices {
-		texts = append(texts, &r.Devices[i])
-	}
-	for _, text := range texts {
-		if len(*text) > topology.MaxText {
-			return fmt.Errorf("job %s has a text of %d bytes, %.80q…: want %d at most", r.JobID, len(*text), *text, topology.MaxText)
-		}
-	}
-	for _, list := range r.lists() {
-		if len(*list) > maxList {
-			return fmt.Errorf("job %s has a list of %d bytes, %.80q…: want %d at most", r.JobID, len(*list), *list, maxList)
-		}
-	}
 	return nil
 }
 
-// readRecord reads a record of any version, nil without one. An older record says less.
-func (f folder) readRecord(key string) (*Record, error) {
-	var r Record
-	written, err := f.read(key, recordKind, &r)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case r.JobID != JobOfKey(key):
-		return nil, fmt.Errorf("record %s of job %.80q: want a key of the job", key, r.JobID)
+// checkKey refuses a key of another job.
+func checkKey(key, job string) error {
+	if JobOfKey(key) != job {
+		return fmt.Errorf("key %.80q of job %.80q: want a key of the job", key, job)
 	}
-	if err := r.check(); err != nil {
-		return nil, fmt.Errorf("record %s: %w", key, err)
-	}
-	r.Written = written
-	return &r, nil
+	return dcgm.CheckJobID(job)
 }

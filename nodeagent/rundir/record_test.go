@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-var unstamped = cmpopts.IgnoreFields(Record{}, "APIVersion", "Kind", "Written")
+var unstamped = cmpopts.IgnoreFields(Record{}, "Head", "Written")
 
 func TestRecordRoundTrip(t *testing.T) {
 	run := t.TempDir()
@@ -60,7 +60,7 @@ func TestRecordVersions(t *testing.T) {
 func readAs[T any](t *testing.T, read func(d Dir, key string) (*T, error), folder string, text []byte) (*T, error) {
 	t.Helper()
 	dir := Dir(t.TempDir())
-	if err := errors.Join(os.Mkdir(string(dir.folder(folder)), 0o755), os.WriteFile(filepath.Join(string(dir), folder, "7.json"), text, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(string(dir), folder), 0o755), os.WriteFile(filepath.Join(string(dir), folder, "7.json"), text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return read(dir, "7")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // spoolName is of the i-th job to end, which has started before those that ended
@@ -48,7 +50,7 @@ func TestPruneSummaries(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			removed, err := prune(dir)
+			removed, err := prune(summariesIn(dir, document.Private))
 			if err != nil || len(removed) != tt.out {
 				t.Fatalf("%d removed, %v; want %d", len(removed), err, tt.out)
 			}
@@ -58,13 +60,13 @@ func TestPruneSummaries(t *testing.T) {
 			}
 			for i := range tt.files { // the oldest are gone, and no others
 				name := spoolName(i)
-				if gone := slices.Contains(removed, name); gone != (i < tt.out) {
+				if gone := slices.Contains(removed, strings.TrimSuffix(name, ".json")); gone != (i < tt.out) {
 					t.Errorf("%s is removed: %t", name, gone)
 				}
 			}
 		})
 	}
-	if removed, err := prune(filepath.Join(t.TempDir(), "missing")); removed != nil || err != nil {
+	if removed, err := prune(summariesIn(filepath.Join(t.TempDir(), "missing"), document.Private)); removed != nil || err != nil {
 		t.Errorf("a missing directory: %v, %v", removed, err)
 	}
 }

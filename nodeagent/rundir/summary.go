@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,16 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // Summary is what is kept of an ended run of a job on this node. Whoever ends the run, which
 // is mostly its Epilog, leaves the run's ending: a summary without a use. The agent takes the
 // last sample, and makes the summary of the ending.
 type Summary struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	document.Head
 	// Key is the record's.
 	Key    string `json:"key"`
 	Record Record `json:"record"`
@@ -40,30 +37,30 @@ const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
 	endedFolder   = "ended"
-	// markSuffix ends the name of a mark, so that a hook finds the marks among many endings.
-	markSuffix = ".mark.json"
-	// maxFileName is the longest name that a file can have, in bytes.
-	maxFileName = 255
+	// markSuffix ends the key of a mark, so that a hook finds the marks among many endings.
+	markSuffix = ".mark"
+	// maxName is the longest key of a summary that its SLUID may end, in bytes.
+	maxName = 249
 )
 
 // SummaryDir is the run directory's spool of summaries.
 func (d Dir) SummaryDir() string { return filepath.Join(string(d), summaryFolder) }
 
-// Name is the name of the summary's file, which no other run and no other node has. A
+// fileKey is the key of the summary's file, which no other run and no other node has. A
 // job can run twice within a second; then its SLUIDs differ.
-func (s *Summary) Name() string {
+func (s *Summary) fileKey() string {
 	start := s.Record.StartTime
 	if start == "" || !isPlainPart(start) || len(start) > 20 {
 		start = "0"
 	}
 	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
-	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxFileName-len("-.json") {
+	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxName {
 		name += "-" + run
 	}
 	if s.Unreleased {
 		return name + markSuffix
 	}
-	return name + ".json"
+	return name
 }
 
 // MarkOf is the mark of a run that ended at a time with an exit code, which may be empty.
@@ -72,130 +69,89 @@ func MarkOf(id JobIdentity, run Run, ended time.Time, exit string) Summary {
 	return Summary{Key: id.longKey(), Record: record, Ended: ended.Unix(), ExitCode: exit, Unreleased: true}
 }
 
-func (d Dir) endedDir() string { return filepath.Join(string(d), endedFolder) }
+// summariesIn are the summaries of a folder, which is private unless the site made it.
+func summariesIn(dir string, mode fs.FileMode) document.Store[Summary] {
+	return document.Store[Summary]{Dir: dir, Kind: summaryKind, Mode: mode, Most: maxSummary, OneLine: true}
+}
+
+func (d Dir) endings() document.Store[Summary] {
+	return summariesIn(filepath.Join(string(d), endedFolder), document.Private)
+}
+
+func (d Dir) summaries() document.Store[Summary] {
+	return summariesIn(d.SummaryDir(), document.Private)
+}
 
 // End leaves the ending of a run, before the run's record is removed. A mark needs no lock.
-func (d Dir) End(s Summary) error { return writeSummary(d.endedDir(), s, privateFile, privateDir) }
+func (d Dir) End(s Summary) error { return writeSummary(d.endings(), s) }
 
 // Endings reads the endings that no agent has made a summary of. The error names each file that
 // cannot be read.
-func (d Dir) Endings() ([]Summary, error) { return readSummaries(d.endedDir(), isEnding) }
+func (d Dir) Endings() ([]Summary, error) {
+	return readSummaries(d.endings(), func(key string) bool { return !isMark(key) })
+}
 
 // Marks reads the endings of runs whose GPUs are still to be released.
-func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endedDir(), isMark) }
+func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endings(), isMark) }
 
-func isMark(name string) bool { return isSummary(name) && strings.HasSuffix(name, markSuffix) }
-
-func isEnding(name string) bool { return isSummary(name) && !strings.HasSuffix(name, markSuffix) }
+func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
 // RemoveEnding removes an ending or a mark that was read.
-func (d Dir) RemoveEnding(s Summary) error {
-	if err := d.folder(endedFolder).check(); err != nil {
-		return err
-	}
-	if err := os.Remove(filepath.Join(d.endedDir(), s.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the ending of a job: %w", err)
-	}
-	return nil
-}
+func (d Dir) RemoveEnding(s Summary) error { return d.endings().Remove(s.fileKey()) }
 
 // PruneEndings removes the oldest endings if there are too many: no agent runs on this node.
 func (d Dir) PruneEndings() error {
-	if err := d.folder(endedFolder).check(); err != nil {
-		return err
-	}
-	_, err := prune(d.endedDir())
+	_, err := prune(d.endings())
 	return err
 }
 
 // WriteSummary writes a summary into the run directory. A summary of the same run stays:
 // its writer knew more, and was killed before it had removed the record.
-func WriteSummary(d Dir, s Summary) error {
-	return writeSummary(d.SummaryDir(), s, privateFile, privateDir)
-}
+func WriteSummary(d Dir, s Summary) error { return writeSummary(d.summaries(), s) }
 
 // CopySummary does the same in the site's own directory, whose rights are the site's.
-func CopySummary(dir string, s Summary) error { return writeSummary(dir, s, 0o644, 0o755) }
+func CopySummary(dir string, s Summary) error {
+	return writeSummary(summariesIn(dir, document.Public), s)
+}
 
-func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
+func writeSummary(to document.Store[Summary], s Summary) error {
 	s.Record.leaveOut()
-	if err := s.Record.check(); err != nil {
-		return fmt.Errorf("write job summary: %w", err)
-	}
-	if JobOfKey(s.Key) != s.Record.JobID || !isKey(s.Key) {
-		return fmt.Errorf("write job summary: key %.80q: want one of job %s", s.Key, s.Record.JobID)
-	}
-	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
-	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
+	s.Record.Head = document.HeadOf(recordKind)
 	s.Use = s.Use.ended()
-	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("write job summary: %w", err)
-	}
-	if len(data) >= maxSummary {
-		return fmt.Errorf("write job summary: %d bytes, want less than %d", len(data), maxSummary)
-	}
-	if err := makeFolder(dir, folder); err != nil {
-		return fmt.Errorf("write job summary: %w", err)
-	}
-	path := filepath.Join(dir, s.Name())
-	if was, err := readSummary(path); err == nil && was.Key == s.Key && was.Record.Run == s.Record.Run {
+	key := s.fileKey()
+	if old, _, err := to.Get(key); err == nil && old.Key == s.Key && old.Record.Run == s.Record.Run {
 		return nil
 	}
-	return atomicfile.WriteMode(path, append(data, '\n'), file)
+	return to.Put(key, s)
+}
+
+// Check refuses the summary of another job, and one with another document as its record.
+func (s *Summary) Check(string) error {
+	if s.Record.Kind != recordKind {
+		return fmt.Errorf("record of kind %.80q: want %q", s.Record.Kind, recordKind)
+	}
+	return s.Record.Check(s.Key)
 }
 
 // ReadSummaries reads the summaries of a directory, the oldest first. The error names each
 // file that cannot be read. A missing directory has no summaries.
-func ReadSummaries(dir string) ([]Summary, error) { return readSummaries(dir, isSummary) }
+func ReadSummaries(dir string) ([]Summary, error) {
+	return readSummaries(summariesIn(dir, document.Public), func(string) bool { return true })
+}
 
-func readSummaries(dir string, is func(name string) bool) ([]Summary, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read job summaries: %w", err)
-	}
-	var all []Summary
-	var failed error
-	for _, e := range entries {
-		if !is(e.Name()) {
+func readSummaries(from document.Store[Summary], is func(key string) bool) (all []Summary, failed error) {
+	keys, failed := from.Keys()
+	for _, key := range keys {
+		if !is(key) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		s, err := readSummary(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // pruned just now
-		} else if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", path, err))
-			continue
+		s, _, err := from.Find(key) // nil if it was pruned just now
+		if failed = errors.Join(failed, err); s != nil {
+			all = append(all, *s)
 		}
-		all = append(all, *s)
 	}
 	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
 	return all, failed
-}
-
-func readSummary(path string) (*Summary, error) {
-	data, err := atomicfile.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseSummary(data)
-}
-
-func parseSummary(data []byte) (*Summary, error) {
-	var s Summary
-	if err := decode(data, summaryKind, &s); err != nil {
-		return nil, err
-	}
-	if s.Record.Kind != recordKind || JobOfKey(s.Key) != s.Record.JobID {
-		return nil, fmt.Errorf("record of kind %.80q, key %.80q of job %.80q: want %q and the job's key", s.Record.Kind, s.Key, s.Record.JobID, recordKind)
-	}
-	if err := s.Record.check(); err != nil {
-		return nil, err
-	}
-	return &s, nil
 }
 
 // The summaries of a node are bounded in number and in bytes; the oldest go first.
@@ -213,27 +169,23 @@ const (
 // directory that are over the bounds, and their copies in the site's directory,
 // which may be empty for none.
 func (d Dir) PruneSummaries(siteDir string) error {
-	dir := d.SummaryDir()
-	if err := d.folder(summaryFolder).check(); err != nil {
+	removed, err := prune(d.summaries())
+	if siteDir == "" || filepath.Clean(siteDir) == d.SummaryDir() {
 		return err
 	}
-	removed, err := prune(dir)
-	if siteDir == "" || filepath.Clean(siteDir) == dir {
-		return err
-	}
-	for _, name := range removed {
-		_ = os.Remove(filepath.Join(siteDir, name)) // the site may have taken it
+	for _, key := range removed {
+		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
 	}
 	return err
 }
 
-// prune returns the names of the removed files.
-func prune(dir string) (removed []string, err error) {
-	names, err := summaryNames(dir)
-	if err != nil || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
+// prune returns the keys of the removed files.
+func prune(from document.Store[Summary]) (removed []string, failed error) {
+	keys, err := from.Keys()
+	if err != nil || len(keys) <= MaxSummaries && len(keys)%pruneEvery != 0 {
 		return nil, err
 	}
-	files, failed := statSummaries(dir, names)
+	files, failed := statSummaries(from.Dir, keys)
 	slices.SortFunc(files, lastFirst)
 	var bytes int64
 	for i, info := range files {
@@ -241,18 +193,19 @@ func prune(dir string) (removed []string, err error) {
 		if i < MaxSummaries-pruneEvery && bytes <= MaxSummaryBytes-pruneEvery*maxSummary {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("prune job summaries: %w", err))
+		key := strings.TrimSuffix(info.Name(), ".json")
+		if err := from.Remove(key); err != nil {
+			failed = errors.Join(failed, err)
 			continue
 		}
-		removed = append(removed, info.Name())
+		removed = append(removed, key)
 	}
 	return removed, failed
 }
 
-func statSummaries(dir string, names []string) (files []fs.FileInfo, failed error) {
-	for _, name := range names {
-		info, err := os.Lstat(filepath.Join(dir, name))
+func statSummaries(dir string, keys []string) (files []fs.FileInfo, failed error) {
+	for _, key := range keys {
+		info, err := os.Lstat(filepath.Join(dir, key+".json"))
 		if err == nil {
 			files = append(files, info)
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -260,25 +213,6 @@ func statSummaries(dir string, names []string) (files []fs.FileInfo, failed erro
 		}
 	}
 	return files, failed
-}
-
-func summaryNames(dir string) ([]string, error) {
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read job summaries: %w", err)
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("read job summaries: %w", err)
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return !isSummary(n) }), nil
-}
-
-func isSummary(name string) bool {
-	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
 }
 
 // lastFirst orders summaries by the time of writing, which is the end of the job: a

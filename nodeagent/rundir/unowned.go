@@ -1,15 +1,9 @@
 package rundir
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
 // Unowned is how much memory programs have on a device that no job and no Pod holds.
@@ -19,41 +13,28 @@ type Unowned struct {
 	GiB  uint64 `json:"gib"`
 }
 
-const (
-	unownedFile = "unowned.json"
-	unownedKind = "UnownedMemory"
-)
+type unowned struct {
+	document.Head
+	Devices []Unowned `json:"devices" max:"1024"`
+}
 
-type unownedDocument struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Devices    []Unowned `json:"devices"`
+func (d Dir) unowned() document.Store[unowned] {
+	return document.Store[unowned]{Dir: string(d), Kind: "UnownedMemory", Mode: document.Public}
 }
 
 // WriteUnowned tells Prologs of memory that is in use before their jobs.
 func (d Dir) WriteUnowned(devices []Unowned) error {
-	path := filepath.Join(string(d), unownedFile)
-	if len(devices) > 0 {
-		return writeJSON(path, unownedDocument{topology.APIVersion, unownedKind, devices}, 0o644, 0o755)
+	if len(devices) == 0 {
+		return d.unowned().Remove(unownedKey)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	return nil
+	return d.unowned().Put(unownedKey, unowned{Devices: devices})
 }
 
 // UnownedOn reads what is known of these devices.
 func (d Dir) UnownedOn(uuids []string) ([]Unowned, error) {
-	path := filepath.Join(string(d), unownedFile)
-	data, err := atomicfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read memory without a job: %w", err)
+	known, _, err := d.unowned().Find(unownedKey)
+	if known == nil {
+		return nil, err
 	}
-	var doc unownedDocument
-	if err := decode(data, unownedKind, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return slices.DeleteFunc(doc.Devices, func(u Unowned) bool { return !slices.Contains(uuids, u.UUID) }), nil
+	return slices.DeleteFunc(known.Devices, func(u Unowned) bool { return !slices.Contains(uuids, u.UUID) }), nil
 }

@@ -37,10 +37,10 @@ func TestUnowned(t *testing.T) {
 	if found := on("GPU-a"); found != nil {
 		t.Errorf("removed: %v", found)
 	}
-	if err := os.WriteFile(filepath.Join(string(d), unownedFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(string(d), unownedKey+".json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.UnownedOn([]string{"GPU-a"}); err == nil || !strings.Contains(err.Error(), unownedFile) {
+	if _, err := d.UnownedOn([]string{"GPU-a"}); err == nil || !strings.Contains(err.Error(), "unowned.json") {
 		t.Errorf("a broken file: %v", err)
 	}
 }
@@ -50,7 +50,7 @@ func FuzzUnowned(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"UnownedMemory","devices":[{"uuid":"GPU-a","gib":70},{"uuid":"GPU-b","gib":2}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := Dir(t.TempDir())
-		if err := os.WriteFile(filepath.Join(string(d), unownedFile), data, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(string(d), unownedKey+".json"), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		found, _ := d.UnownedOn([]string{"GPU-a"})

@@ -2,21 +2,19 @@ package rundir
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm/document"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Use is how a job has used its devices on this node so far. The agent keeps it beside
 // the record of a running job.
 type Use struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	JobID      string `json:"jobID"`
+	document.Head
+	JobID string `json:"jobID"`
 	Run
 	// Since is when the agent first saw the job, Until when it last took a sample.
 	Since time.Time `json:"since"`
@@ -26,7 +24,7 @@ type Use struct {
 	Contained bool `json:"contained,omitempty"`
 	// Clique is the node's NVLink clique.
 	Clique  string      `json:"clique,omitempty"`
-	Devices []DeviceUse `json:"devices"`
+	Devices []DeviceUse `json:"devices" max:"1024"`
 }
 
 // MarshalJSON keeps encoding/json from looking at the types of a use before there is one: the
@@ -69,7 +67,7 @@ type DeviceUse struct {
 	// Before are programs that were on the device before the job and still are, by PID. They
 	// are not the job's, and its memory is without theirs. BeforeMemory is what they had in use
 	// when the job began, in bytes.
-	Before       []uint32 `json:"before,omitempty"`
+	Before       []uint32 `json:"before,omitempty" max:"1024"`
 	BeforeMemory uint64   `json:"beforeMemory,omitempty"`
 	// Xids are those that came while the job held the GPU, by number; nil if nobody watched.
 	// XidGap says that nobody watched for a part of the time. XidCounts are those of the last
@@ -112,7 +110,7 @@ type Stat struct {
 
 // NewUse is the use of a job that was first seen at a time.
 func NewUse(job string, run Run, since time.Time) *Use {
-	return &Use{APIVersion: topology.APIVersion, Kind: useKind, JobID: job, Run: run, Since: since, Until: since, Devices: []DeviceUse{}}
+	return &Use{Head: document.HeadOf(useKind), JobID: job, Run: run, Since: since, Until: since, Devices: []DeviceUse{}}
 }
 
 // Hold sets the devices that the job has now. Other devices keep their sums and take
@@ -313,34 +311,24 @@ const (
 	useKind   = "JobUse"
 )
 
-// Uses are the uses of jobs in a run directory.
-type Uses struct{ folder }
+// Uses are the uses of jobs in a run directory, by the keys of the jobs' records.
+type Uses struct{ document.Store[Use] }
 
 // Uses returns the directory's uses of jobs.
-func (d Dir) Uses() Uses { return Uses{d.folder(useFolder)} }
+func (d Dir) Uses() Uses {
+	return Uses{document.Store[Use]{Dir: filepath.Join(string(d), useFolder), Kind: useKind, Mode: document.Private}}
+}
+
+// Check refuses the use of another job.
+func (u *Use) Check(key string) error { return checkKey(key, u.JobID) }
 
 // Write writes the use of the job whose record has this key.
-func (f Uses) Write(key string, u *Use) error {
-	out := *u
-	out.APIVersion, out.Kind = topology.APIVersion, useKind
-	return f.write(key, u.JobID, out)
-}
+func (f Uses) Write(key string, u *Use) error { return f.Put(key, *u) }
 
 // Read reads a job's use, nil without one.
 func (f Uses) Read(key string) (*Use, error) {
-	var u Use
-	_, err := f.read(key, useKind, &u)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case u.JobID != JobOfKey(key):
-		return nil, fmt.Errorf("use %s of job %.80q: want a key of the job", key, u.JobID)
-	case len(u.Devices) > MaxDevices:
-		return nil, fmt.Errorf("use %s has %d devices: want %d at most", key, len(u.Devices), MaxDevices)
-	}
-	return &u, nil
+	u, _, err := f.Find(key)
+	return u, err
 }
 
 // Of reads the use of a record's run, nil without one. key is the record's.
@@ -351,9 +339,3 @@ func (f Uses) Of(key string, r *Record) (*Use, error) {
 	}
 	return u, nil
 }
-
-// Remove removes a job's use, which may be missing.
-func (f Uses) Remove(key string) error { return f.remove(key) }
-
-// Keys lists the keys of all uses.
-func (f Uses) Keys() ([]string, error) { return f.keys() }

@@ -70,7 +70,7 @@ func TestBadUses(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "unexpected end",
 		`{"apiVersion":"quoin.dev/v1alpha1","kind":"JobRecord","jobID":"7"}`: `kind "JobRecord": want`,
-		strings.Replace(head, `"7"`, `"8"`, 1) + `}`:                         `use 7 of job "8"`,
+		strings.Replace(head, `"7"`, `"8"`, 1) + `}`:                         `key "7" of job "8"`,
 		head + `,"since":"yesterday"}`:                                       `parsing time`,
 	} {
 		if _, err := readAs(t, readUse, useFolder, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

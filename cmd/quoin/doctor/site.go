@@ -59,5 +59,4 @@ func (c *Cluster) join(s *Site, conf imex.Config) {
 		return
 	}
 	s.Domain, s.Note = seen.Domain.Problem, seen.Domain.Note
-	s.Domain.Remedy = seen.Domain.Remedy()
 }

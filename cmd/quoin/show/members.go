@@ -15,7 +15,6 @@ func MembersResult(seen *imex.Observation) *Result {
 	r := &Result{}
 	verdicts := imex.Judge(seen)
 	if p := seen.Domain.Problem; p.Reason != "" {
-		p.Remedy = seen.Domain.Remedy()
 		for _, v := range verdicts {
 			if v.Reason == imex.ReasonDomainProblem { // a node needs the domain
 				p.Severity = topology.Fatal

@@ -15,7 +15,7 @@ func Judge(snap *inputs.Snapshot, plan *topology.Plan, fabrics []topology.Fabric
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
 		if o, err := hosts.Snapshot(); err == nil {
-			o.Nodes = Members(snap, fabrics, nil)
+			o.Nodes = Members(snap, fabrics)
 			verdicts = imex.Judge(o)
 		}
 	}

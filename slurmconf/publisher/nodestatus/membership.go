@@ -1,7 +1,6 @@
 package nodestatus
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -17,19 +16,15 @@ import (
 type Membership interface {
 	// Changes gets a value after a change; several changes may give one.
 	Changes() <-chan struct{}
-	// Ensure creates the configured domain if it can. After an error a change tells when
-	// to try again.
-	Ensure(ctx context.Context) (imex.Domain, error)
-	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
-	// a change when it is.
-	Snapshot() (*imex.Observation, error)
+	// Ensure creates the configured domain if it can, and returns all but the nodes. An error
+	// says why nothing is known yet, and a change tells when to try again.
+	Ensure(ctx context.Context) (*imex.Observation, error)
 	// Record records an event of the domain.
 	Record(d *imex.Domain, warning bool, reason, message string)
 }
 
-// Members returns what a Snapshot says of the nodes themselves. workers are the nodes
-// with worker pods of Slurm, or nil if nobody looked. fabrics are beside the nodes.
-func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers map[string]bool) map[string]imex.Node {
+// Members returns what is seen of the nodes themselves. fabrics are beside the nodes.
+func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
@@ -38,7 +33,6 @@ func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers ma
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
 		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[imex.DomainLabel]
 		m.Lost = n.Lost
-		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// A node without any facts is not judged, unless it is a member.
 		m.GPUs = m.GPUs && (report != nil || m.CliqueLabel != "" || m.DomainLabel != "")
 		out[n.Name] = m
@@ -62,12 +56,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabri
 	if m.source == nil {
 		return nil
 	}
-	domain, err := m.source.Ensure(ctx)
-	var seen *imex.Observation
-	if err == nil {
-		m.sayDomain(&domain)
-		seen, err = m.source.Snapshot()
-	}
+	seen, err := m.source.Ensure(ctx)
 	if err != nil {
 		if ctx.Err() == nil && m.unknown.IsNew(err.Error()) {
 			m.log.Warn("membership in the IMEX domain is not known", "err", err)
@@ -75,14 +64,14 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabri
 		return nil
 	}
 	m.unknown.Forget()
+	m.sayDomain(&seen.Domain)
 	if m.why != seen.Why {
 		m.why = seen.Why
 		m.log.Info("imex.join is auto", "join", seen.Join, "why", seen.Why)
 	}
-	seen.Domain = domain // which may have been made just now, or not, for a reason
-	seen.Nodes = Members(snap, fabrics, seen.Workers)
+	seen.Nodes = Members(snap, fabrics)
 	verdicts := imex.Judge(seen)
-	m.metrics.setMembership(&domain, verdicts)
+	m.metrics.setMembership(&seen.Domain, verdicts)
 	return verdicts
 }
 
@@ -102,9 +91,8 @@ func (m *membership) sayDomain(d *imex.Domain) {
 		case now.Reason == imex.ReasonNoDriver:
 			m.log.Info("no ComputeDomain is kept", "reason", now.Reason, "message", now.Message)
 		default:
-			remedy := cmp.Or(now.Remedy, d.Remedy())
-			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", remedy)
-			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+remedy, ". "))
+			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", now.Remedy)
+			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+now.Remedy, ". "))
 		}
 	}
 }

@@ -26,29 +26,25 @@ func TestMembers(t *testing.T) {
 	}
 	inClique := &topology.Node{Name: "n", GPUs: []topology.GPU{{}}, Domain: topology.NVLinkDomain{Clique: parsed}, IMEX: &topology.IMEX{Channels: 1}}
 	tests := []struct {
-		name    string
-		node    inputs.Node
-		report  *topology.Node
-		workers map[string]bool
-		want    imex.Node
+		name   string
+		node   inputs.Node
+		report *topology.Node
+		want   imex.Node
 	}{
-		{"of which nothing is known", inputs.Node{GPUs: 4}, nil, nil, imex.Node{}},
-		{"by labels", inputs.Node{Labels: map[string]string{nodelabels.Count: "4", topology.CliqueLabel: clique}}, nil, nil, imex.Node{GPUs: true, CliqueLabel: clique}},
-		{"by its capacity, labelled by the driver", inputs.Node{GPUs: 4, Labels: map[string]string{imex.DomainLabel: "u1"}}, nil, nil, imex.Node{GPUs: true, DomainLabel: "u1"}},
-		{"without GPUs, with a clique's label", inputs.Node{Labels: map[string]string{topology.CliqueLabel: clique}}, nil, nil, imex.Node{CliqueLabel: clique}},
-		{"by its report", inputs.Node{}, inClique, nil, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX}},
-		{"whose GPUs register", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, EarlierClique: parsed}, nil,
+		{"of which nothing is known", inputs.Node{GPUs: 4}, nil, imex.Node{}},
+		{"by labels", inputs.Node{Labels: map[string]string{nodelabels.Count: "4", topology.CliqueLabel: clique}}, nil, imex.Node{GPUs: true, CliqueLabel: clique}},
+		{"by its capacity, labelled by the driver", inputs.Node{GPUs: 4, Labels: map[string]string{imex.DomainLabel: "u1"}}, nil, imex.Node{GPUs: true, DomainLabel: "u1"}},
+		{"without GPUs, with a clique's label", inputs.Node{Labels: map[string]string{topology.CliqueLabel: clique}}, nil, imex.Node{CliqueLabel: clique}},
+		{"by its report", inputs.Node{}, inClique, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX}},
+		{"whose GPUs register", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, EarlierClique: parsed},
 			imex.Node{GPUs: true, Fabric: imex.FabricNotReady, Clique: clique}},
-		{"whose GPUs have not said", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{}}}, nil, imex.Node{GPUs: true}},
-		{"with a worker pod", inputs.Node{}, inClique, map[string]bool{"n": true}, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX, Worker: true}},
-		{"without a worker pod", inputs.Node{Workers: []inputs.Worker{{Node: "n"}}}, nil, map[string]bool{"m": true}, imex.Node{NoWorker: true}},
-		{"without a worker pod, as all are", inputs.Node{}, nil, map[string]bool{}, imex.Node{NoWorker: true}},
+		{"whose GPUs have not said", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{}}}, imex.Node{GPUs: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.node.Name, tt.want.Name = "n", "n"
 			snap := &inputs.Snapshot{Nodes: []inputs.Node{tt.node}, Reports: map[string]*topology.Node{"n": tt.report}}
-			got := Members(snap, Fabrics(snap, new(fabric.Site)), tt.workers)
+			got := Members(snap, Fabrics(snap, new(fabric.Site)))
 			if diff := cmp.Diff(map[string]imex.Node{"n": tt.want}, got, cmpopts.IgnoreFields(imex.Node{}, "Why")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

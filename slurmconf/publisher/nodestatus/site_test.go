@@ -124,18 +124,15 @@ type domain struct {
 
 func (d *domain) Changes() <-chan struct{} { return nil }
 
-func (d *domain) Ensure(context.Context) (imex.Domain, error) {
+func (d *domain) Ensure(context.Context) (*imex.Observation, error) {
 	d.ensured++
-	return d.domain, nil
+	seen := d.seen
+	seen.Domain = d.domain
+	return &seen, d.broken
 }
 
 func (d *domain) Record(_ *imex.Domain, warning bool, reason, _ string) {
 	d.events = append(d.events, fmt.Sprintf("%s %t", reason, warning))
-}
-
-func (d *domain) Snapshot() (*imex.Observation, error) {
-	seen := d.seen
-	return &seen, d.broken
 }
 
 // fabricGPU is a GPU that has joined a clique, changed.
