@@ -118,41 +118,6 @@ func TestFlappingPort(t *testing.T) {
 	}
 }
 
-// TestFlappingPlane lets one of the four links of an adapter of twelve ports flap, also over a restart of
-// the agent: the report keeps its port.
-func TestFlappingPlane(t *testing.T) {
-	s := sysfs.HGXB300()
-	s.Adapters = s.Adapters[:1]
-	a := &s.Adapters[0]
-	a.NetDevs = nil // so that nothing but the link tells the ports apart
-	a.Ports = slices.Repeat([]string{"IB 200 DOWN"}, 12)
-	tree := sysfs.Make(t, s)
-	store := &memory{}
-	m := adapterMachine(t, tree, "", store)
-	m.report("b")
-	m.read()
-	for _, port := range []int{3, 6, 9, 12} {
-		tree.Set(t, a, port, "200 ACTIVE")
-	}
-	m.read()
-	want, writes := m.stored(), store.puts
-	if ports := want.Adapters[0].Ports; len(ports) != 4 || ports[0].Port != 3 || ports[3].Port != 12 {
-		t.Fatalf("ports %+v", ports)
-	}
-	for range 3 {
-		tree.Set(t, a, 9, "200 DOWN")
-		m.read()
-		m = adapterMachine(t, tree, "", store)
-		m.report("b")
-		m.read()
-		tree.Set(t, a, 9, "200 ACTIVE")
-		m.read()
-	}
-	if diff := cmp.Diff(want, m.stored()); diff != "" || store.puts != writes {
-		t.Errorf("%d writes, want %d (-want +got)\n%s", store.puts, writes, diff)
-	}
-}
-
 // TestSlowLink has a link that trains low, at first or after a cable was put in again: the report says so
 // until the link has the rate of the others. While the link is down, the report stays.
 func TestSlowLink(t *testing.T) {

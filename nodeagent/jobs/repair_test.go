@@ -13,20 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
-// TestRepairMissing adds the lines that a Prolog which was killed has not written.
-func TestRepairMissing(t *testing.T) {
-	r := newJobsRig(t)
-	rec := r.record("17", 0, 1)
-	r.write("17", rec)
-	r.must(dcgm.Mapping{Dir: r.maps}.Set("17", []string{"0"})) // and not 1
-	r.after(10 * time.Second)
-	r.want("at the next look", "0:17 1:17")
-	r.wantSeries("quoin_agent_mapping_repairs_total 1")
-	r.must(os.Remove(filepath.Join(r.maps, "0")))
-	r.after(10 * time.Second)
-	r.want("a file was removed by hand", "0:17 1:17")
-}
-
 // TestRepairNotAfterEpilog leaves lines away that an Epilog has taken which was
 // killed before it came to the record, and ends the job; not where it is seen.
 func TestRepairNotAfterEpilog(t *testing.T) {

@@ -129,22 +129,6 @@ func TestHeldOverRestarts(t *testing.T) {
 	}
 }
 
-// TestUseIsTidied removes the use of a job whose Epilog came between.
-func TestUseIsTidied(t *testing.T) {
-	r := newJobsRig(t)
-	r.prolog("17", 0)
-	r.sample(10*time.Second, busyGPU(0))
-	if !isThere(filepath.Join(r.run, "use", "17.json")) {
-		t.Fatal("no use was written")
-	}
-	r.must(rundir.Dir(r.run).RemoveRecord("17"))
-	r.sample(10*time.Second, busyGPU(0))
-	r.j.round(t.Context())
-	if isThere(filepath.Join(r.run, "use", "17.json")) {
-		t.Error("the use is still there")
-	}
-}
-
 // TestStretchIsOfOneJob is the longest of the jobs that hold the device, and zero if one of
 // them has used it.
 func TestStretchIsOfOneJob(t *testing.T) {
