@@ -8,18 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddPod creates a Pod that no kubelet runs: SetReady plays the kubelet.
-func (c *Cluster) AddPod(ctx context.Context, namespace, name string, labels map[string]string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
-		Spec:       corev1.PodSpec{NodeName: "rig", Containers: []corev1.Container{{Name: "main", Image: "main"}}},
-	}
-	if _, err := c.Client().CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("add pod: %w", err)
-	}
-	return nil
-}
-
 // SetReady says of a Pod what its kubelet, or the node controller, would.
 func (c *Cluster) SetReady(ctx context.Context, namespace, name string, ready corev1.ConditionStatus) error {
 	pods := c.Client().CoreV1().Pods(namespace)
