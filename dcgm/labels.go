@@ -12,11 +12,11 @@ type Labels interface {
 	Set(job string, ids []string) error
 	// Clear takes the job's label, and no other, from devices.
 	Clear(job string, ids []string) error
-	// Held returns all labels. With an error it returns those that could be read.
+	// Held returns all labels. If some cannot be read, Held returns the others and an error.
 	Held() (Held, error)
 	// Sweep clears all labels once after a boot, because no job outlives a boot. It returns the ids of the
-	// devices that had labels. An empty boot is not known, and then nothing is touched. A missing directory
-	// is left alone unless mayMake says that it may be made.
+	// devices that had labels. An empty boot is not known, and then nothing is touched. Sweep makes a missing
+	// directory only if mayMake is true.
 	Sweep(boot string, mayMake bool) (released []string, err error)
 }
 

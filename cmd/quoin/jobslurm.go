@@ -15,8 +15,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
-// jobSlurm asks the Slurm of a publication what it calls a job that runs, and for a job of which there
-// is no record here.
+// jobSlurm asks the Slurm of a publication for the name and the array of a job that runs. It also
+// finds jobs that have no record here.
 type jobSlurm struct {
 	// slurm is nil if nobody can be asked.
 	slurm *client.Client
@@ -30,7 +30,7 @@ func openJobSlurm(s *session.Session) (*jobSlurm, error) {
 	return &jobSlurm{slurmOnce(pub)}, nil
 }
 
-// add returns the runs with those of the job that only Slurm knows, and with Slurm's names for the job.
+// add returns the runs with Slurm's names. If only Slurm knows the job, add adds its run.
 // Slurm is not asked about a job that has ended. If there is a record of the job and Slurm cannot be
 // asked, add tells warn why.
 func (p *jobSlurm) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLibraries holds that Quoin's own code imports the libraries of the field that do a part of its
-// work: NVIDIA's, those of Kubernetes and Prometheus, fsnotify and the YAML parser. Tests do not count.
+// work. Tests do not count.
 func TestLibraries(t *testing.T) {
 	imported := map[string]bool{
 		"github.com/NVIDIA/go-dcgm":           false,

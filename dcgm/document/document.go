@@ -1,8 +1,8 @@
 // Package document keeps JSON documents of the node's run directory. Each has an apiVersion, a
 // kind and bounds, and is whole or not there.
 //
-// A container with slurmd may write some of these files, and root acts on them: what is out of
-// bounds is refused. At worst labels of jobs may be wrong.
+// A container with slurmd may write some of these files, and root acts on them. So the package refuses
+// what is out of bounds. At worst labels of jobs may be wrong.
 package document
 
 import (

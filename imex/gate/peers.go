@@ -33,7 +33,8 @@ type Peers struct {
 type Addresses map[string][]string
 
 // PeersOf compares a gate with a job's nodes. node is this node's name in Slurm, nodeList
-// the job's host list. addresses are those of Unknown, if they were looked up.
+// the job's host list. addresses are the addresses of the nodes in Unknown, if somebody has looked
+// them up.
 func (s *State) PeersOf(node, nodeList string, addresses Addresses) Peers {
 	var p Peers
 	own, nodes := shortName(node), map[string]string{} // by short name

@@ -54,7 +54,7 @@ type domainAnswer struct {
 	Nodes  map[string]domainNode
 }
 
-// domainNode is a node of the domain. Its connections and those of all others have hosts in the same form.
+// domainNode is a node of the domain. All connections name hosts in the same form.
 type domainNode struct {
 	// Host is the node as nodes_config.cfg names it.
 	Status, Host string
@@ -87,7 +87,7 @@ func parseDomain(text []byte) (*domainAnswer, error) {
 	return &d, nil
 }
 
-// whole reports whether the domain is up, and no node says that it lacks a connection.
+// whole reports whether the domain is up. It is false if a node says that the node lacks a connection.
 func (d *domainAnswer) whole() bool {
 	for _, n := range d.Nodes {
 		for _, c := range n.Connections {
