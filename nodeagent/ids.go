@@ -74,10 +74,10 @@ func (a *Agent) onIDs(got idAnswer) (pause time.Duration) {
 	return min(a.config.IDsEvery, pauseAfter(a.idFailures))
 }
 
-// storePatience is how long the first ids without an answer wait for those that an earlier agent stored.
+// storePatience is how long the agent waits at its start for the ids that an earlier agent stored, if no source answers.
 const storePatience = 10 * time.Second
 
-// readIDs asks the sources for the ids of these GPUs until one answers. The report says the same for each failure: an
+// readIDs asks one source after the other for the ids of these GPUs, until a source answers. The report says the same for each failure: an
 // address in the message would change the report with each try.
 func (a *Agent) readIDs(ctx context.Context, gpus []string) idAnswer {
 	var asked []string

@@ -48,7 +48,7 @@ type gateWait struct {
 	start    time.Time
 	now      *gate.State // what the gate's file said last
 	peers    gate.Peers  // by compare
-	// addresses are those of the job's nodes, nil before they are looked up.
+	// addresses are the addresses of the job's nodes. They are nil before the hook has looked them up.
 	addresses gate.Addresses
 }
 

@@ -46,8 +46,8 @@ func (r *Registry) finish(s topology.Sample, now moment) {
 	}
 }
 
-// bury makes summaries of the endings, and returns the keys of the endings that wait for their
-// last sample. An ending whose record is still there is being released.
+// bury makes summaries of the endings, and returns the keys of the endings that wait: for their
+// last sample, or because their summary cannot be written. An ending whose record is still there is being released.
 func (r *Registry) bury(now moment) (waiting map[string]bool) {
 	endings, failed := r.config.RunDir.Endings()
 	waiting = make(map[string]bool)
@@ -66,6 +66,7 @@ func (r *Registry) bury(now moment) (waiting map[string]bool) {
 			s.Use = use
 		}
 		if err := r.summarize(s); err != nil {
+			waiting[s.Key] = true // its use is needed when the site's folder is back
 			failed = errors.Join(failed, err)
 		} else if i >= 0 {
 			r.ended = slices.Delete(r.ended, i, i+1)

@@ -53,8 +53,8 @@ func (p *programs) before(uuid string, at time.Duration) (pids []uint32) {
 	return pids
 }
 
-// unowned returns how much memory the programs have on a device that no job holds, without those of
-// Pods. It is nil if that is not known.
+// unowned returns how much memory programs have on a device that no job holds. Programs of Pods do not
+// count. The answer is nil if it is not known.
 func (p *programs) unowned(uuid string) *uint64 {
 	all, known := p.on[uuid]
 	if !known {
@@ -73,8 +73,8 @@ func (p *programs) unowned(uuid string) *uint64 {
 	return &sum
 }
 
-// of returns a sample as it is of a job: without the programs that were there before the job, and
-// without those of other jobs. Where neither is known, a program is the job's.
+// of returns what a sample says of a job. Programs that were there before the job, and programs of other
+// jobs, are left out. If nothing is known of a program, the program is the job's.
 func (p *programs) of(j *job, others map[string]bool, s topology.Sample) topology.Sample {
 	s.Devices = slices.Clone(s.Devices)
 	for i := range s.Devices {

@@ -178,8 +178,11 @@ func TestSummaries(t *testing.T) {
 	check("another agent", "17 100 1:0 10", "17 200 0:0 20")
 	r.must(os.RemoveAll(r.site))
 	r.must(os.WriteFile(r.site, nil, 0o600)) // no folder
+	r.prolog("18", 1)
+	r.sample(7*time.Second, busyGPU(1))
 	end("18", r.record("18", 1), "0:0")
-	r.after(10 * time.Second)
+	r.must(rundir.Dir(r.run).RemoveRecord("18"))
+	r.after(10 * time.Minute)
 	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 1 || err != nil {
 		t.Errorf("endings %v, %v; want one that waits for the site's folder", endings, err)
 	}
@@ -187,6 +190,10 @@ func TestSummaries(t *testing.T) {
 	r.after(10 * time.Second)
 	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 0 || err != nil {
 		t.Errorf("endings %v, %v; want none", endings, err)
+	}
+	all, err := rundir.ReadSummaries(r.site)
+	if err != nil || len(all) != 1 || all[0].Use == nil || len(all[0].Use.Devices) != 1 || all[0].Use.Devices[0].Seconds != 7 {
+		t.Errorf("the site's summaries %+v, %v; want job 18 with its use of 7 seconds", all, err)
 	}
 	if isThere(filepath.Join(r.run, "use", "17.json")) {
 		t.Error("the use of an ended job stays")
