@@ -5,9 +5,8 @@ export GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-# ./... leaves out all folders named testdata. They come first: testdata/e2e/node takes long, and no long
-# package is to run alone at the end.
-PACKAGES := $(shell find . -path '*/testdata/*' -name '*.go' ! -name tools.go -printf '%h\n' | sort -u) ./...
+# The folder test comes first: test/e2e/node takes long, and no long package is to run alone at the end.
+PACKAGES := ./test/... ./...
 MODULES := $(shell find . -name go.mod -printf '%h ')
 # How many tests run at once, if not as many as the cores bear: "-p 1 -parallel 1" for one.
 SIDE_BY_SIDE ?=
@@ -56,20 +55,20 @@ release: ## write all files of a release into bin/release, for amd64 and arm64, 
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)
-	@$(GO) run ./testdata/run -setup
+	@$(GO) run ./test/tools/run -setup
 
 .PHONY: test
 test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" for one test at a time
 	testdata/setup.sh
-	@$(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
+	@$(GO) run ./test/tools/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
 
 # The packages that compare random cases with something real, or with a reference.
-ORACLES = $(shell grep -rl --include='*_test.go' testdata/rig/oracle . | xargs -n 1 dirname | sort -u)
+ORACLES = $(shell grep -rl --include='*_test.go' test/rig/oracle . | xargs -n 1 dirname | sort -u)
 
 .PHONY: oracle
 oracle: ## set up and run the tests with random cases whole, with another seed each time; QUOIN_TEST_SEED=N repeats one
 	testdata/setup.sh
-	@QUOIN_ORACLE=whole $(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(ORACLES)
+	@QUOIN_ORACLE=whole $(GO) run ./test/tools/run $(SIDE_BY_SIDE) -skip '^TestBox' $(ORACLES)
 
 .PHONY: short
 short: ## run the tests that need Go and gcc alone
@@ -89,23 +88,23 @@ fuzz: ## fuzz every parser for 30 seconds each; FUZZTIME=5m for longer
 
 .PHONY: bench
 bench: setup ## set up and measure the figures of FIGURES.md, except those of bench-scale and the box
-	$(GO) test -run '^$$' -bench . -benchmem ./... ./testdata/e2e/node
+	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: compare
 compare: ## measure the figures of Quoin and of bash scripts in the README's table, in three minutes; needs root
 	$(NEED) go gcc
-	$(GO) run ./testdata/compare
+	$(GO) run ./test/tools/compare
 
 SCALE ?=
 
 .PHONY: bench-scale
 bench-scale: setup ## set up and run the publisher on 10,008 nodes of a real API server; SCALE="-racks 20 -flap 30s" for less
-	$(GO) run ./testdata/scale $(SCALE)
+	$(GO) run ./test/tools/scale $(SCALE)
 
 .PHONY: screenshots
 screenshots: ## draw the page in Chromium into bin/screenshots, and the two pictures of the documentation
 	$(NEED) go gcc chromium fonts
-	$(GO) run ./testdata/screenshots
+	$(GO) run ./test/tools/screenshots
 	cp bin/screenshots/page.png bin/screenshots/page-jobs.png topology/picture/
 
 .PHONY: lint
@@ -134,10 +133,10 @@ verify: ## check format, vet, go.mod files, generated files and lint
 .PHONY: e2e
 e2e: WITH := box
 e2e: setup box ## set up and run the tests on real parts alone, and the box
-	@$(GO) run ./testdata/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
+	@$(GO) run ./test/tools/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
 box: ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
 	testdata/setup.sh box
-	$(GO) run ./testdata/rig/boxrig/build
-	$(GO) test -vet=off -v -timeout 60m -run '^TestBox' ./testdata/e2e ./testdata/rig/boxrig/...
+	$(GO) run ./test/rig/boxrig/build
+	$(GO) test -vet=off -v -timeout 60m -run '^TestBox' ./test/e2e ./test/rig/boxrig/...

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/await"
 )
 
 // shell is a program of a few lines of shell.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // noteCase is what an annotation of quoin-job marks at a minute, for one job or, with an

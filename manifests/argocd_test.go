@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
 // differences names the fields of want that got has not, or has with another value. Fields that

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
 )
 
 // TestPageQueries asks Prometheus the queries of the page for jobs and metrics: of a GPU that two jobs

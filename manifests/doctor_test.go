@@ -22,8 +22,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // moment is when the dashboards are looked at: half a minute past a minute, for

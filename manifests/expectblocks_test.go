@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 var blockExpectations = map[string]func(moment) []sample{

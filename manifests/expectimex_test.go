@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // shut are the words of a gate that was not open.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // ended107 is a job that ends in the middle of the hour. Its three GPUs differ in their

@@ -1,6 +1,6 @@
 package manifests_test
 
-import "github.com/quoin-hpc/quoin/testdata/hour"
+import "github.com/quoin-hpc/quoin/test/rig/hour"
 
 // wholeWatts counts no hold of a MIG instance.
 func wholeWatts(h hold) float64 {

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // expectations are the rows of every expression of every dashboard, by uid, panel

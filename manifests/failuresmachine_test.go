@@ -10,12 +10,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
-	"github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/nvml"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/put"
 )
 
 // gpuMachine is a node's machine below the hardware: a loaded NVML, the files of

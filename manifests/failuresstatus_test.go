@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/test/rig/imexrig"
 )
 
 // TestRealNoCliques is on a driver with its feature ComputeDomainCliques off, as it

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // TestRealHour evaluates what reads the scripted hour, with all rules, in promtool: the

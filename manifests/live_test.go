@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/promrig"
+	"github.com/quoin-hpc/quoin/test/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

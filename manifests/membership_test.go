@@ -18,11 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/imexrig"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
 // membership is a cluster with the manifests, the driver's real controller and a

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 )
 
 // TestRealRecording evaluates recording rules on what the scripted hour has not.

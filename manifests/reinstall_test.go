@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/imexrig"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
 )
 
 // nodeSide are the objects on which jobs across nodes rest: agents, holders and their

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/promrig"
 )
 
 var update = flag.Bool("update", false, "write the files that are made from others")

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
+	"github.com/quoin-hpc/quoin/test/rig/promrig"
 )
 
 // BenchmarkRules has a real Prometheus scrape 1,250 nodes of eight GPUs, each held

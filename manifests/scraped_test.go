@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/exporter"
-	"github.com/quoin-hpc/quoin/testdata/hour"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/exporter"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
+	"github.com/quoin-hpc/quoin/test/rig/promrig"
 )
 
 // ofUse are the recording rules that read the exporter alone: what each gives of a

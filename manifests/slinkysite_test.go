@@ -17,10 +17,10 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -52,7 +52,7 @@ func newSlinkyCluster(t *testing.T) *slinkySite {
 	dir := t.TempDir()
 	programs.PutTest(t, dir, programs.Quoin)
 	s := &slinkySite{&membership{t: t, cluster: kuberig.StartTest(t), quoin: filepath.Join(dir, "quoin")}}
-	s.must(s.cluster.Objects().Apply(t.Context(), "../testdata/rig/kuberig/nodesets.yaml"))
+	s.must(s.cluster.Objects().Apply(t.Context(), "../test/rig/kuberig/nodesets.yaml"))
 	s.must(s.cluster.Objects().ApplyText(t.Context(), slinkyKinds))
 	s.must(s.cluster.AddNamespaces(t.Context(), "slurm"))
 	return s

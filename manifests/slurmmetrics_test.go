@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/hour"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // TestRealSlurmMetrics asks a real slurmctld for its metrics: every series that the

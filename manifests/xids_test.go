@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
 )

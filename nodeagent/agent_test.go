@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
-	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/series"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/fakeprobe"
+	"github.com/quoin-hpc/quoin/test/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

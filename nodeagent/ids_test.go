@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
-	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/test/rig/fakeprobe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

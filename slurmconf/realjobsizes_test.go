@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
-	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/hosts"
+	"github.com/quoin-hpc/quoin/test/rig/oracle"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 tools=(make gcc mmdebstrap nsenter ip setsid chromium fonts zsh)
-rigs=(etcd helm computedomain computedomain05 kubernetes) # folders beside this file's rig/modules
+rigs=(etcd helm computedomain computedomain05 kubernetes) # folders of test/rig
 # The megabytes of a full cache folder, and of Go's caches after everything is built.
 cacheMB=3000 buildMB=8000 moduleMB=2000
 runMB=500 # what a run needs when all is built
@@ -78,7 +78,7 @@ fi
 # cached says whether Go's cache has all modules of some packages of a folder.
 cached() { (cd "$1" && GOPROXY=off GOFLAGS=-mod=readonly "$go" list -deps "${@:2}" >/dev/null 2>&1); }
 programs() { # of a rig
-  sed -n 's/^.*_ "\(.*\)"$/\1/p' "testdata/rig/$1/tools.go" 2>/dev/null || true
+  sed -n 's/^.*_ "\(.*\)"$/\1/p' "test/rig/$1/tools.go" 2>/dev/null || true
   echo tool # those that its go.mod names
 }
 # whole says whether Go's cache has all modules that the tests need.
@@ -86,7 +86,7 @@ whole() {
   local rig
   cached . -test ./... || return
   for rig in "${unbuilt[@]}"; do
-    cached "testdata/rig/$rig" $(programs "$rig") || return
+    cached "test/rig/$rig" $(programs "$rig") || return
   done
 }
 modules=$("$go" env GOMODCACHE) lacking=

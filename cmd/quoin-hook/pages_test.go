@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/nodeagent/hook"
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
 )
 
 // TestPages holds that each call of the hook in the pages for users has a right command line.

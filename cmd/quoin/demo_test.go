@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
 func TestDemoOutput(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
 )
 
 // TestNeighbours runs the two commands of README that need no installation on what kubectl prints of

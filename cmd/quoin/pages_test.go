@@ -15,8 +15,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
 )
 
 const docs = "../../manifests/docs/"

@@ -14,10 +14,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/put"
 )
 
 var inlineCommand = regexp.MustCompile("`quoin ([^`\n]+)`")

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/oracle"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // lintPair is a slurm.conf with its files. says24 and says26 are the reason word that keeps

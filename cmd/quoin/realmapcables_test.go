@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
+	"github.com/quoin-hpc/quoin/test/rig/ibrig"
 )
 
 // TestRealMapCables draws a site of 139 nodes by the texts of the real ibnetdiscover, one of the rails

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 

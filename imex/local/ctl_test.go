@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/test/rig/oracle"
 )
 
 // answersOld names a quoin-hook of another commit, which is compared with this one.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
+	"github.com/quoin-hpc/quoin/test/rig/logtext"
 )
 
 func takeCalls(t *testing.T, run string) []string {

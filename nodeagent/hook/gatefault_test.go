@@ -17,7 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
+	"github.com/quoin-hpc/quoin/test/rig/logtext"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

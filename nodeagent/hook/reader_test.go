@@ -24,7 +24,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/test/rig/oracle"
 )
 
 // exporterFile is what DCGM Exporter 4.5.3 takes for a mapping file.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/programs"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // nodes is how many slurmds a rig runs on this machine.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // placesScript calls the real hook for the machine of a node: a node "x-y" is one of two on machine x.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/test/rig/hour"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
 )
 
 // TestRepairNotAfterEpilog leaves lines away that an Epilog has taken which was

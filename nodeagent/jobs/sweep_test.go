@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
 )
 
 // TestSweepEnded releases a job whose external step is gone, and not before the

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/nodedir"
 )
 
 // endless is a Prolog of a job that has no planned end.

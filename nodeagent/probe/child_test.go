@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/test/rig/fakeprobe"
 )
 
 // TestMain is also the probe of the tests.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/test/rig/fakeprobe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

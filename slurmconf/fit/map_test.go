@@ -9,7 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/test/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
-	"github.com/quoin-hpc/quoin/testdata/rig/series"
+	"github.com/quoin-hpc/quoin/test/rig/series"
 )
 
 // TestOccupancy publishes, and serves what Slurm says of jobs and of free segments, as long as

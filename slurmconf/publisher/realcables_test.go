@@ -13,11 +13,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/ibrig"
+	"github.com/quoin-hpc/quoin/test/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/sites"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"

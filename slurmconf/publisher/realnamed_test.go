@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // TestRealTopologyInUse has a real slurmd register as Slinky's do, and its

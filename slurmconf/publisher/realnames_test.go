@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
 // namesRig is a real API server with 72 Nodes, gb200-001 to gb200-072, on which Slinky's pods run the

@@ -11,9 +11,9 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/sites"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // TestRealNoPlaces publishes a site of HGX machines whose switches nobody has named, from reports in a

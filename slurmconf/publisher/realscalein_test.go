@@ -19,9 +19,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/logtext"
 )
 
 // scaleRig is a real API server with a NodeSet of 72 pods, and a publisher with the rights
@@ -102,7 +102,7 @@ func untilSets(t *testing.T, store *kube.Store, want int) {
 }
 
 func (r *scaleRig) defined(t *testing.T) {
-	if err := r.Objects().Apply(t.Context(), "../../testdata/rig/kuberig/nodesets.yaml"); err != nil {
+	if err := r.Objects().Apply(t.Context(), "../../test/rig/kuberig/nodesets.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": map[string]any{"name": "gpu"},

@@ -17,8 +17,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/sites"
 )
 
 // The sites of TestTakeOverPlans.

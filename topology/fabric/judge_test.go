@@ -236,7 +236,7 @@ func TestFabricTable(t *testing.T) {
 	}
 }
 
-// TestMockMachines judges what agents report of machines that NVIDIA's mock NVML plays (testdata/nvml has its
+// TestMockMachines judges what agents report of machines that NVIDIA's mock NVML plays (test/rig/nvml has its
 // profiles): nothing is wrong with one of them, nor with two that are alike. Two H100 machines of the mock report
 // one clique, which cannot be.
 func TestMockMachines(t *testing.T) {
@@ -252,7 +252,7 @@ func TestMockMachines(t *testing.T) {
 		{"gb200", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
 		{"gb300", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
 	} {
-		text, err := os.ReadFile("../../testdata/nvml/" + tt.machine + ".json")
+		text, err := os.ReadFile("../../test/rig/nvml/" + tt.machine + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}

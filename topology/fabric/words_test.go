@@ -12,7 +12,7 @@ import (
 // TestStatesAreJudgedOnce looks for code that reads a GPU's fabric state itself: topology/fabric.go alone says what the
 // words mean. Others may only copy them: what reads NVML, what plays machines, and what shows a word to people.
 func TestStatesAreJudgedOnce(t *testing.T) {
-	copies := []string{"topology/fabric.go", "topology/nvml/", "topology/simulated/", "topology/nodereport/", "testdata/", "cmd/quoin/demo/"}
+	copies := []string{"topology/fabric.go", "topology/nvml/", "topology/simulated/", "topology/nodereport/", "test/", "cmd/quoin/demo/"}
 	word := regexp.MustCompile(`\btopology\.Fabric(NotSupported|NotStarted|InProgress|Completed)\b|\bFabric(NotSupported|NotStarted|InProgress|Completed)\b.*==|==.*\bFabric(NotSupported|NotStarted|InProgress|Completed)\b`)
 	found := 0
 	err := fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
 
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

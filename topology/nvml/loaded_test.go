@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -267,5 +267,5 @@ func goldenReport(t *testing.T, name string, n *topology.Node) {
 	}
 	got.WriteByte('\n')
 	text := shortLines.ReplaceAllString(got.String(), `{$1, $2}`)
-	golden.Check(t, filepath.Join("..", "..", "testdata", "nvml", name+".json"), text)
+	golden.Check(t, filepath.Join("..", "..", "test", "rig", "nvml", name+".json"), text)
 }

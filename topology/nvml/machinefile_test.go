@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 )
 
 // FuzzMachineFile reads any file as the library of the tests does: it is taken, or

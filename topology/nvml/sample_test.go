@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 )
 
 // TestLoadedFunctions holds that the list of functions is the whole of what the

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
-	"github.com/quoin-hpc/quoin/testdata/rig/sysfs"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
+	"github.com/quoin-hpc/quoin/test/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/sysfs"
 )
 
 // t4s are the four GPUs of the fake machine t4 on PCI.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	fake "github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
 )
 
 // TestReadme reads the site file of the README, and looks there for every key that a site file may have.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
+	"github.com/quoin-hpc/quoin/test/rig/ibrig"
 	"github.com/quoin-hpc/quoin/topology/switches"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/testdata/rig/golden"
-	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/test/rig/golden"
+	"github.com/quoin-hpc/quoin/test/rig/pages"
 	"github.com/quoin-hpc/quoin/topology"
 )
 

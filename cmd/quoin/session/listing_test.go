@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
 // TestRealPages reads more nodes than a page has, kinds that the API server does not know, and

@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
-	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/test/rig/chromerig"
+	"github.com/quoin-hpc/quoin/test/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 

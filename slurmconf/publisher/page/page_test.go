@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
-	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
-	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/chromerig"
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )

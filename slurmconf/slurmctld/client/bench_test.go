@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // BenchmarkRealAsk asks a real Slurm about 10,008 nodes.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/testdata/rig/put"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/test/rig/put"
+	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
 // TestRealReservations asks a real Slurm about reservations of now and of later by each data

@@ -1,0 +1,99 @@
+// Package debian unpacks Debian's packages into the user's cache, for rigs whose programs need no
+// installation. It needs apt and Debian's package mirrors the first time.
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/quoin-hpc/quoin/test/rig/cache"
+)
+
+// Unpack returns the folder that has the files, but for usr/share, of some packages of the machine's Debian
+// release, and of all that they depend on and the machine lacks. What was fetched once under a name stays:
+// who wants it again removes the folder. Processes that ask at the same time wait for one.
+func Unpack(ctx context.Context, name string, packages ...string) (string, error) {
+	tree := cache.Path("debian-" + name)
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("fetch %s: %w", strings.Join(packages, ", "), err)
+	}
+	if err := os.MkdirAll(filepath.Dir(tree), 0o755); err != nil {
+		return fail(err)
+	}
+	lock := flock.New(tree + ".lock")
+	if err := lock.Lock(); err != nil {
+		return fail(err)
+	}
+	defer lock.Unlock()
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	work, err := os.MkdirTemp(filepath.Dir(tree), "fetch-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := fetch(ctx, work, packages); err != nil {
+		return fail(err)
+	}
+	if err := os.Rename(filepath.Join(work, "tree"), tree); err != nil {
+		return fail(err)
+	}
+	return tree, nil
+}
+
+// fetch downloads packages, with those that they depend on and that are not installed, and unpacks
+// them into work/tree.
+func fetch(ctx context.Context, work string, packages []string) error {
+	if err := os.MkdirAll(filepath.Join(work, "partial"), 0o755); err != nil {
+		return err
+	}
+	// Nothing is installed, so there is no reason to wait for who installs something.
+	args := append([]string{"install", "-qq", "-y", "--no-install-recommends", "--reinstall", "--download-only", "-o", "Debug::NoLocking=true",
+		"-o", "APT::Sandbox::User=root", "-o", "Dir::Cache::archives=" + work}, packages...)
+	if first := run(ctx, "apt-get", args...); first != nil { // a bare machine has no package lists yet
+		if err := run(ctx, "apt-get", "update", "-qq"); err != nil {
+			return errors.Join(first, err)
+		}
+		if err := run(ctx, "apt-get", args...); err != nil {
+			return err
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(work, "*.deb"))
+	if err != nil || len(found) < len(packages) {
+		return fmt.Errorf("apt-get left %d packages in %s, want %d or more", len(found), work, len(packages))
+	}
+	for _, path := range found {
+		if err := run(ctx, "dpkg", "-x", path, filepath.Join(work, "tree")); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(filepath.Join(work, "tree/usr/share")) // no rig reads it, and it may be large
+}
+
+func run(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Libraries returns the folders of a tree that have libraries, as LD_LIBRARY_PATH has them.
+func Libraries(tree string) string {
+	var folders []string
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {
+		found, _ := filepath.Glob(filepath.Join(tree, pattern)) // the pattern is well-formed
+		folders = append(folders, found...)
+	}
+	return strings.Join(folders, ":")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/test/rig/loopback"
+)
+
+// front stands between one publisher and the API server. It can cut the connection, and act
+// at a request.
+type front struct {
+	address string
+	server  *http.Server
+
+	mu   sync.Mutex
+	ends context.Context // done when the connection is cut
+	cut  context.CancelFunc
+	trap *trap
+}
+
+// trap is what happens once at the first request that matches: before the API server gets
+// it, or after the API server has done it.
+type trap struct {
+	method, path string // PATCH, and what the path ends with or contains
+	after        bool
+	do           func()
+}
+
+// newFront starts a front of the API server that a kubeconfig names. It adds the token,
+// because client-go sends none without TLS.
+func newFront(kubeconfig string) (*front, error) {
+	server, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("start a front: %w", err)
+	}
+	to, err := url.Parse(server.Host)
+	if err != nil {
+		return nil, fmt.Errorf("start a front: %w", err)
+	}
+	f := &front{address: loopback.Address(6444)}
+	f.join()
+	listener, err := net.Listen("tcp", f.address)
+	if err != nil {
+		return nil, fmt.Errorf("start a front: %w", err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header.Set("Authorization", "Bearer "+server.BearerToken)
+		},
+		Transport:     &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // on this machine
+		FlushInterval: -1,
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ModifyResponse: func(r *http.Response) error {
+			f.spring(r.Request, true)
+			return nil
+		},
+	}
+	f.server = &http.Server{ErrorLog: proxy.ErrorLog, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // on this machine
+		if f.spring(r, false) {
+			panic(http.ErrAbortHandler) // the API server does not get it
+		}
+		f.mu.Lock()
+		ends := f.ends
+		f.mu.Unlock()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ends, cancel)() //nolint:contextcheck // a cut connection ends every request
+		proxy.ServeHTTP(w, r.WithContext(ctx))
+	})}
+	go func() { _ = f.server.Serve(listener) }() // until close
+	return f, nil
+}
+
+// leave cuts the publisher off, and join connects it again.
+func (f *front) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut()
+}
+
+func (f *front) join() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends, f.cut = context.WithCancel(context.Background())
+}
+
+// set sets the trap.
+func (f *front) set(t *trap) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trap = t
+}
+
+// spring springs the trap if it is for this request, and reports whether it was.
+func (f *front) spring(r *http.Request, after bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.trap
+	if t == nil || t.after != after || r.Method != t.method || !strings.Contains(r.URL.Path, t.path) {
+		return false
+	}
+	f.trap = nil
+	t.do()
+	return true
+}
+
+// close ends the front.
+func (f *front) close() { _ = f.server.Close() } // nobody is left
+
+// kubeconfig writes a kubeconfig that goes through the front.
+func (f *front) kubeconfig(path string) error {
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: front, cluster: {server: %q}}]\ncontexts: [{name: front, context: {cluster: front}}]\ncurrent-context: front\n",
+		"http://"+f.address)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
