@@ -550,7 +550,7 @@ func (d *fabricDay) agree() {
 
 	// quoin doctor reads the Nodes of a cluster.
 	said := map[string]string{}
-	for _, f := range d.cluster().Findings(&doctor.Site{Join: imex.JoinHost}) {
+	for _, f := range d.cluster().Findings() {
 		if f.Severity == topology.Warning && (f.Thing == "fabric" || f.Thing == "imex") {
 			said[f.Thing] += " " + before(f.Message, "; ")
 		}
@@ -622,7 +622,7 @@ func counted(reasons map[string]string) string {
 
 // cluster has Nodes with the conditions that the publisher has written.
 func (d *fabricDay) cluster() *doctor.Cluster {
-	c := &doctor.Cluster{Version: "v1.36.3", Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Kubectl: "kubectl", Helm: "helm", Now: time.Now()}
+	c := &doctor.Cluster{Options: &doctor.Options{Config: d.conf}, Kubernetes: "v1.36.3", Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Now: time.Now()}
 	for _, name := range slices.Sorted(maps.Keys(d.store.conditions)) {
 		var conditions []any
 		for of, is := range d.store.conditions[name] {

@@ -28,7 +28,7 @@ const (
 )
 
 // agents looks at the DaemonSet, at the nodes that get no agent, and at the nodes that report.
-func (c checks) agents(f *findings) {
+func (c *Cluster) agents(f *findings) {
 	if c.Missing["daemonsets"] != nil {
 		return
 	}
@@ -73,7 +73,7 @@ type keptAway struct {
 
 // keptNodes says why nodes with GPUs get no agent, by the rules of the DaemonSet's pods: first the taints,
 // then the labels. keptNodes returns the names of these nodes.
-func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
+func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
 	var pod corev1.PodSpec
 	template, _, _ := unstructured.NestedMap(set.Object, "spec", "template", "spec")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, &pod); err != nil {
@@ -133,7 +133,7 @@ func nodeOf(o *unstructured.Unstructured) *corev1.Node {
 
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
 // Otherwise the site may have chosen its nodes so.
-func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
+func (c *Cluster) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
 	of := "DaemonSet " + set.GetNamespace() + "/" + set.GetName()
 	cause := keptAway{severity: topology.Warning, why: "their labels match no term in the affinity of " + of,
 		remedy: "if Slurm uses the nodes, correct these labels, or agent.nodeSelector and agent.affinity: " + c.Kubectl + " get node " + n.Name + " --show-labels"}

@@ -6,6 +6,9 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 )
 
 // versionOf reads the answer of /version.
@@ -85,4 +88,30 @@ func imageOf(workload *unstructured.Unstructured) string {
 		return image
 	}
 	return ""
+}
+
+// agentsConfig returns the configuration that the agents' pods mount. Without such a ConfigMap the configuration is
+// ours, and nil if nobody knows.
+func (c *Cluster) agentsConfig() (*config.Config, error) {
+	agents := c.own("daemonsets", "agent")
+	switch {
+	case c.Missing["configmaps"] != nil || c.Missing["daemonsets"] != nil:
+		return nil, nil
+	case agents == nil:
+		return c.Config, nil
+	}
+	cm := c.named("configmaps", agents.GetNamespace(), session.ConfigName)
+	if cm == nil {
+		return c.Config, nil
+	}
+	return config.Parse(config.Default(), "ConfigMap "+agents.GetNamespace()+"/"+session.ConfigName, []byte(text(cm, "data", session.ConfigKey)), nil)
+}
+
+// mappingDir is the exporter's directory as the agents know it, or none. Empty: not known.
+func (c *Cluster) mappingDir() string {
+	conf, err := c.agentsConfig()
+	if err != nil || conf == nil {
+		return ""
+	}
+	return conf.Agent.MappingDir
 }
