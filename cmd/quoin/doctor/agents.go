@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	schedule "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -74,9 +74,8 @@ type keptAway struct {
 // keptNodes says why nodes with GPUs get no agent, by the rules of the DaemonSet's pods: first the taints,
 // then the labels. keptNodes returns the names of these nodes.
 func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
-	var pod corev1.PodSpec
-	template, _, _ := unstructured.NestedMap(set.Object, "spec", "template", "spec")
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, &pod); err != nil {
+	pod, err := part[corev1.PodSpec](set, pods...)
+	if err != nil {
 		f.unknown("agents", c.apply(), "the pods of DaemonSet %s/%s cannot be read: %v", set.GetNamespace(), set.GetName(), err)
 		return nil
 	}
@@ -89,8 +88,7 @@ func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[str
 	// Match fails only on terms that the API server refuses.
 	takesAll, _ := byGPUs.Match(&corev1.Node{})
 	kept, causes := map[string]bool{}, map[string]*keptAway{}
-	for i := range c.Objects["nodes"] {
-		n := nodeOf(&c.Objects["nodes"][i])
+	for _, n := range c.nodesOf() {
 		matches, _ := byLabels.Match(n)
 		if hasGPUs, _ := byGPUs.Match(n); n.Labels[labelGPU] != "true" && (takesAll || !hasGPUs) {
 			continue // nothing says that the node has GPUs
@@ -99,7 +97,8 @@ func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[str
 		var cause keptAway
 		switch {
 		case tainted:
-			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()), remedy: c.tolerate()}
+			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()),
+				remedy: c.remedy(config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`), "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization")}
 		case !matches:
 			cause = c.keptByLabel(n, set, &pod)
 		default:
@@ -122,13 +121,6 @@ func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[str
 // states of a node, such as not-ready. To tolerate such a state is no remedy.
 func keeps(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
-}
-
-// nodeOf returns what is known of a Node.
-func nodeOf(o *unstructured.Unstructured) *corev1.Node {
-	var n corev1.Node
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n) // as the API server gave it
-	return &n
 }
 
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.

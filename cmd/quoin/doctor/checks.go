@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -69,8 +70,8 @@ func (c *Cluster) Head() string {
 	nodes, leader := "nodes: not known", "nobody"
 	if c.Missing["nodes"] == nil {
 		gpus := 0
-		for i := range c.Objects["nodes"] {
-			if c.Objects["nodes"][i].GetLabels()[labelGPU] == "true" {
+		for _, n := range c.Objects["nodes"] {
+			if n.GetLabels()[labelGPU] == "true" {
 				gpus++
 			}
 		}
@@ -270,17 +271,16 @@ func (c *Cluster) nodes(f *findings) {
 	if _, leads := c.renewed(); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
 		perhaps = " (no publisher leads: this may be over)"
 	}
+	all := c.nodesOf()
 	for _, look := range conditions {
 		nodes, said := map[string][]string{}, map[string]string{}
-		for i := range c.Objects["nodes"] {
-			n := &c.Objects["nodes"][i]
-			for _, o := range objectsAt(n.Object, "status", "conditions") {
-				if o["type"] != look.of || o["status"] != "True" && o["reason"] != topology.ReasonFabricNotReady {
+		for _, n := range all {
+			for _, o := range n.Status.Conditions {
+				if string(o.Type) != look.of || o.Status != corev1.ConditionTrue && o.Reason != topology.ReasonFabricNotReady {
 					continue
 				}
-				reason, _ := o["reason"].(string)
-				if nodes[reason] = append(nodes[reason], n.GetName()); said[reason] == "" {
-					said[reason], _ = o["message"].(string)
+				if nodes[o.Reason] = append(nodes[o.Reason], n.Name); said[o.Reason] == "" {
+					said[o.Reason] = o.Message
 				}
 			}
 		}

@@ -208,7 +208,7 @@ func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
 		return errNotTried
 	}
 	rc = rest.CopyConfig(rc)
-	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + serviceAccountOf(agent),
+	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + text(agent, "spec", "template", "spec", "serviceAccountName"),
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + agent.GetNamespace(), "system:authenticated"},
 		Extra:  map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}}
 	client, err := nodereport.NewClient(rc)

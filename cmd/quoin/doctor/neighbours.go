@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -107,7 +108,7 @@ func (c *Cluster) nodeNames(f *findings, p *publication.Cluster, at inputs.Contr
 	}
 	var named []string // NodeSets whose pods have names of their own
 	for _, o := range sets {
-		if onHost, _, _ := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork"); !onHost && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
+		if pod, _ := part[corev1.PodSpec](o, pods...); !pod.HostNetwork && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
 			named = append(named, o.GetNamespace()+"/"+o.GetName())
 		}
 	}
@@ -191,7 +192,7 @@ func (c *Cluster) hookScripts(f *findings, o *unstructured.Unstructured) (wrong,
 		}
 		said := fmt.Sprintf("%s does not name %s: %s", script.key, script.ref, script.effect)
 		if c.named("configmaps", o.GetNamespace(), script.ref) == nil {
-			f.fatal("slinky", "let Quoin write it, and run doctor again: "+c.hookMaps(), "Controller %s/%s: %s; there is no such ConfigMap", o.GetNamespace(), o.GetName(), said)
+			f.fatal("slinky", "let Quoin write it, and run doctor again: "+c.remedy(" --set hook.configMaps=true", "take a folder of manifests/plain that has it, such as slinky"), "Controller %s/%s: %s; there is no such ConfigMap", o.GetNamespace(), o.GetName(), said)
 			continue
 		}
 		wrong, patch = append(wrong, said), append(patch, refsKey(script.key, append(have, script.ref)))
@@ -366,23 +367,26 @@ func (c *Cluster) nodeSet(f *findings, o *unstructured.Unstructured) {
 		wanted = append(wanted, dir)
 	}
 	if set := c.own("daemonsets", "agent"); set != nil {
-		for _, container := range objectsAt(set.Object, "spec", "template", "spec", "initContainers") {
-			for _, m := range objectsAt(container, "volumeMounts") {
-				if path, _ := m["mountPath"].(string); m["name"] == "bin" && path != "" {
-					wanted[0] = path
+		pod, _ := part[corev1.PodSpec](set, pods...)
+		for _, container := range pod.InitContainers {
+			for _, m := range container.VolumeMounts {
+				if m.Name == "bin" {
+					wanted[0] = m.MountPath
 				}
 			}
 		}
 	}
+	slurmd, _ := part[corev1.Container](o, "spec", "slurmd")
 	mounted := map[string]string{} // path -> volume
-	for _, m := range objectsAt(o.Object, "spec", "slurmd", "volumeMounts") {
-		path, _ := m["mountPath"].(string)
-		mounted[path], _ = m["name"].(string)
+	for _, m := range slurmd.VolumeMounts {
+		mounted[m.MountPath] = m.Name
 	}
+	pod, _ := part[corev1.PodSpec](o, pods...)
 	hosts := map[string]string{} // volume -> path of the host
-	for _, v := range objectsAt(o.Object, "spec", "template", "spec", "volumes") {
-		name, _ := v["name"].(string)
-		hosts[name], _, _ = unstructured.NestedString(v, "hostPath", "path")
+	for _, v := range pod.Volumes {
+		if v.HostPath != nil {
+			hosts[v.Name] = v.HostPath.Path
+		}
 	}
 	var missing []string
 	for _, path := range wanted {

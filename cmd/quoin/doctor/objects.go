@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
@@ -77,15 +79,32 @@ func objectsAt(o map[string]any, path ...string) []map[string]any {
 	return out
 }
 
-func serviceAccountOf(workload *unstructured.Unstructured) string {
-	return text(workload, "spec", "template", "spec", "serviceAccountName")
+// pods is where a workload has the spec of its pods.
+var pods = []string{"spec", "template", "spec"}
+
+// part reads a part of an object as its type.
+func part[T any](o *unstructured.Unstructured, path ...string) (typed T, err error) {
+	fields, _, err := unstructured.NestedMap(o.Object, path...)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &typed)
+	}
+	return typed, err
+}
+
+// nodesOf are the Nodes, with what is kept of them.
+func (c *Cluster) nodesOf() []*corev1.Node {
+	all := make([]*corev1.Node, len(c.Objects["nodes"]))
+	for i := range all {
+		n, _ := part[corev1.Node](&c.Objects["nodes"][i]) // as the API server gave it
+		all[i] = &n
+	}
+	return all
 }
 
 // imageOf returns the image of a workload's first container.
 func imageOf(workload *unstructured.Unstructured) string {
-	for _, container := range objectsAt(workload.Object, "spec", "template", "spec", "containers") {
-		image, _ := container["image"].(string)
-		return image
+	if pod, _ := part[corev1.PodSpec](workload, pods...); len(pod.Containers) > 0 {
+		return pod.Containers[0].Image
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ func (c *Cluster) askRights(ctx context.Context, client kubernetes.Interface) {
 		}
 		namespace := workload.GetNamespace()
 		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + namespace + ":" + serviceAccountOf(workload), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			User: "system:serviceaccount:" + namespace + ":" + text(workload, "spec", "template", "spec", "serviceAccountName"), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorization.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource}}}
 		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if r.err = err; err == nil {
