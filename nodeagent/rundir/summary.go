@@ -37,6 +37,7 @@ const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
 	endedFolder   = "ended"
+	copyFolder    = "uncopied"
 	// markSuffix ends the key of a mark, so that a hook finds the marks among many endings.
 	markSuffix = ".mark"
 	// maxName is the longest key of a summary that its SLUID may end, in bytes.
@@ -82,6 +83,11 @@ func (d Dir) summaries() document.Store[Summary] {
 	return summariesIn(d.SummaryDir(), document.Private)
 }
 
+// uncopied are the summaries that wait for their copy in the site's directory.
+func (d Dir) uncopied() document.Store[Summary] {
+	return summariesIn(filepath.Join(string(d), copyFolder), document.Private)
+}
+
 // End leaves the ending of a run, before the run's record is removed. A mark needs no lock.
 func (d Dir) End(s Summary) error { return writeSummary(d.endings(), s) }
 
@@ -109,7 +115,27 @@ func (d Dir) PruneEndings() error {
 // its writer knew more, and was killed before it had removed the record.
 func WriteSummary(d Dir, s Summary) error { return writeSummary(d.summaries(), s) }
 
-// CopySummary does the same in the site's own directory, whose rights are the site's.
+// QueueCopy keeps a summary for CopySummaries.
+func QueueCopy(d Dir, s Summary) error { return writeSummary(d.uncopied(), s) }
+
+// CopySummaries copies the summaries that wait to the site's directory, and removes the copies of
+// summaries that PruneSummaries has removed. It may not return if the directory is a share that hangs.
+func (d Dir) CopySummaries(siteDir string, pruned []string) error {
+	for _, key := range pruned {
+		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
+	}
+	waiting, failed := readSummaries(d.uncopied(), func(string) bool { return true })
+	for i := range waiting {
+		err := CopySummary(siteDir, waiting[i])
+		if err == nil {
+			err = d.uncopied().Remove(waiting[i].fileKey())
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// CopySummary writes a summary into the site's own directory, whose rights are the site's.
 func CopySummary(dir string, s Summary) error {
 	return writeSummary(summariesIn(dir, document.Public), s)
 }
@@ -165,18 +191,12 @@ const (
 	pruneEvery = 16
 )
 
-// PruneSummaries is called after each new summary. It removes the oldest of a run
-// directory that are over the bounds, and their copies in the site's directory,
-// which may be empty for none.
-func (d Dir) PruneSummaries(siteDir string) error {
+// PruneSummaries is called after each new summary. It removes the oldest that are over the bounds, also of
+// those that wait for their copy, and returns the keys of summaries whose copies are to be removed too.
+func (d Dir) PruneSummaries() (removed []string, failed error) {
+	_, uncopied := prune(d.uncopied())
 	removed, err := prune(d.summaries())
-	if siteDir == "" || filepath.Clean(siteDir) == d.SummaryDir() {
-		return err
-	}
-	for _, key := range removed {
-		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
-	}
-	return err
+	return removed, errors.Join(err, uncopied)
 }
 
 // prune returns the keys of the removed files.
