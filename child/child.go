@@ -31,18 +31,19 @@ type Program struct {
 	Env []string
 	// Inherits are files that it finds as descriptors 3 and following.
 	Inherits []*os.File
-	// Most bounds what it may print, in bytes. With Read it bounds what comes after what was read.
+	// Most bounds what it may print to each of its two outputs, in bytes. With Read it bounds what comes after what
+	// was read.
 	Most int
 }
 
-// mostComplaint bounds what a program may print to its standard error, in bytes.
-const mostComplaint = 64 << 10
+// maxComplaint bounds what is kept of a program's standard error, in bytes.
+const maxComplaint = 4 << 10
 
 // Output runs the program and returns what it prints. The program is killed with all that it
 // started when ctx ends, and when this process ends. If the program fails, the error has the first line of its
 // complaint.
 func (p *Program) Output(ctx context.Context) ([]byte, error) {
-	text := bounded{most: p.Most}
+	text := bounded{most: p.Most, keeps: p.Most}
 	complaint, err := p.run(ctx, &text)
 	switch exit := new(exec.ExitError); {
 	case text.over:
@@ -96,14 +97,14 @@ func (p *Program) run(ctx context.Context, stdout io.Writer) (complaint []byte, 
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
 	cmd.WaitDelay = grace
-	stderr := bounded{most: min(p.Most, mostComplaint)}
+	stderr := bounded{most: p.Most, keeps: maxComplaint}
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	switch {
 	case stderr.over:
-		return nil, fmt.Errorf("a complaint of more than %d KiB", stderr.most>>10)
+		return nil, p.tooLong()
 	case ctx.Err() != nil:
 		err = errors.New("no answer in time")
 	case errors.Is(err, exec.ErrWaitDelay):
@@ -134,20 +135,20 @@ func Complained(err error, text []byte) error {
 	return fmt.Errorf("%w: %s", err, line)
 }
 
-// bounded keeps what is written to it, up to most bytes.
+// bounded keeps the first bytes that are written to it, and takes no more than most bytes.
 type bounded struct {
-	most int
-	data []byte
-	over bool
+	most, keeps, n int
+	data           []byte
+	over           bool
 }
 
 var errOver = errors.New("too much")
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.data)+len(p) > b.most {
+	if b.n += len(p); b.n > b.most {
 		b.over = true
 		return 0, errOver // closes the pipe
 	}
-	b.data = append(b.data, p...)
+	b.data = append(b.data, p[:min(len(p), b.keeps-len(b.data))]...)
 	return len(p), nil
 }

@@ -23,7 +23,7 @@ func TestOutput(t *testing.T) {
 		{"says nothing", "", "", ""},
 		{"as much as it may", "head -c 1024 /dev/zero | tr '\\0' x", strings.Repeat("x", 1024), ""},
 		{"more than it may", "yes", "", "an answer of more than 1 KiB"},
-		{"more complaints than it may", "yes >&2", "", "a complaint of more than 1 KiB"},
+		{"more complaints than it may", "yes >&2", "", "an answer of more than 1 KiB"},
 		{"fails", "echo 'cannot connect\007' >&2; echo no; exit 255", "", "exit status 255: cannot connect"},
 		{"complains to stdout, and at length", "printf '\\n%0300d\\n' 0; exit 1", "", "exit status 1: " + strings.Repeat("0", 200) + "..."},
 		{"fails without a word", "exit 3", "", "exit status 3"},
