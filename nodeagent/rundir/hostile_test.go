@@ -102,7 +102,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, copyFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, markFolder, copyFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}

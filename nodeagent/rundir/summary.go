@@ -37,9 +37,8 @@ const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
 	endedFolder   = "ended"
+	markFolder    = "marks"
 	copyFolder    = "uncopied"
-	// markSuffix ends the key of a mark, so that a hook finds the marks among many endings.
-	markSuffix = ".mark"
 	// maxName is the longest key of a summary that its SLUID may end, in bytes.
 	maxName = 249
 )
@@ -56,10 +55,7 @@ func (s *Summary) fileKey() string {
 	}
 	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
 	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxName {
-		name += "-" + run
-	}
-	if s.Unreleased {
-		return name + markSuffix
+		return name + "-" + run
 	}
 	return name
 }
@@ -75,8 +71,14 @@ func summariesIn(dir string, mode fs.FileMode) document.Store[Summary] {
 	return document.Store[Summary]{Dir: dir, Kind: summaryKind, Mode: mode, Most: maxSummary, OneLine: true}
 }
 
-func (d Dir) endings() document.Store[Summary] {
-	return summariesIn(filepath.Join(string(d), endedFolder), document.Private)
+// endings are the endings of runs, without marks or marks alone: a hook looks at no other endings, which pile up
+// if no agent runs.
+func (d Dir) endings(marks bool) document.Store[Summary] {
+	folder := endedFolder
+	if marks {
+		folder = markFolder
+	}
+	return summariesIn(filepath.Join(string(d), folder), document.Private)
 }
 
 func (d Dir) summaries() document.Store[Summary] {
@@ -89,25 +91,21 @@ func (d Dir) uncopied() document.Store[Summary] {
 }
 
 // End leaves the ending of a run, before the run's record is removed. A mark needs no lock.
-func (d Dir) End(s Summary) error { return writeSummary(d.endings(), s) }
+func (d Dir) End(s Summary) error { return writeSummary(d.endings(s.Unreleased), s) }
 
 // Endings reads the endings that no agent has made a summary of. The error names each file that
 // cannot be read.
-func (d Dir) Endings() ([]Summary, error) {
-	return readSummaries(d.endings(), func(key string) bool { return !isMark(key) })
-}
+func (d Dir) Endings() ([]Summary, error) { return readSummaries(d.endings(false)) }
 
 // Marks reads the endings of runs whose GPUs are still to be released.
-func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endings(), isMark) }
-
-func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
+func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endings(true)) }
 
 // RemoveEnding removes an ending or a mark that was read.
-func (d Dir) RemoveEnding(s Summary) error { return d.endings().Remove(s.fileKey()) }
+func (d Dir) RemoveEnding(s Summary) error { return d.endings(s.Unreleased).Remove(s.fileKey()) }
 
 // PruneEndings removes the oldest endings if there are too many: no agent runs on this node.
 func (d Dir) PruneEndings() error {
-	_, err := prune(d.endings())
+	_, err := prune(d.endings(false))
 	return err
 }
 
@@ -124,7 +122,7 @@ func (d Dir) CopySummaries(siteDir string, pruned []string) error {
 	for _, key := range pruned {
 		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
 	}
-	waiting, failed := readSummaries(d.uncopied(), func(string) bool { return true })
+	waiting, failed := readSummaries(d.uncopied())
 	for i := range waiting {
 		err := CopySummary(siteDir, waiting[i])
 		if err == nil {
@@ -162,15 +160,12 @@ func (s *Summary) Check(string) error {
 // ReadSummaries reads the summaries of a directory, the oldest first. The error names each
 // file that cannot be read. A missing directory has no summaries.
 func ReadSummaries(dir string) ([]Summary, error) {
-	return readSummaries(summariesIn(dir, document.Public), func(string) bool { return true })
+	return readSummaries(summariesIn(dir, document.Public))
 }
 
-func readSummaries(from document.Store[Summary], is func(key string) bool) (all []Summary, failed error) {
+func readSummaries(from document.Store[Summary]) (all []Summary, failed error) {
 	keys, failed := from.Keys()
 	for _, key := range keys {
-		if !is(key) {
-			continue
-		}
 		s, _, err := from.Find(key) // nil if it was pruned just now
 		if failed = errors.Join(failed, err); s != nil {
 			all = append(all, *s)
