@@ -239,12 +239,3 @@ func TestLargeAtRest(t *testing.T) {
 		t.Errorf("%d writes of Nodes at rest", n)
 	}
 }
-
-// BenchmarkMarks looks at the annotations and labels of 10,008 Nodes at rest.
-func BenchmarkMarks(b *testing.B) {
-	look := largeMarks(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		look()
-	}
-}

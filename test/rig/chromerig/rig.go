@@ -52,7 +52,7 @@ type Browser struct {
 
 // Start starts a browser. Stop ends it.
 func Start(ctx context.Context, o Options) (*Browser, error) {
-	program, err := find()
+	program, err := find(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	return b, nil
 }
 
-func find() (string, error) {
+func find(context.Context) (string, error) {
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
