@@ -199,7 +199,7 @@ const (
 
 var siteExporters = []siteExporter{
 	{"n1", false, 50, []siteDevice{h100(10, 0.5, "101\n102\n", 0), h100(11, 0.5, "107\n", 0), h100(12, 0.75, "106\n", 1)}},
-	{"n2", true, 40, []siteDevice{h100(20, 1, "106\n", 2), h100(21, 0, "103\n", 0), h100(22, 0.25, "107\n", 3)}},
+	{"n2", true, 40, []siteDevice{h100(20, 1, "106\n109\n", 2), h100(21, 0, "103\n", 0), h100(22, 0.25, "107\n", 3)}},
 	{"n3", true, never, []siteDevice{mig(1, 0.25, "108\n"), mig(2, 0.5, "102\n")}},
 	{"n4", true, 0, []siteDevice{{exporter.Device{UUID: "GPU-40", Model: "NVIDIA GB200", Use: exporter.Use{Size: 186 * gib, Watts: 150, Xid: 48, RowRemapFailed: true}}, "", 0}}},
 }
