@@ -399,3 +399,19 @@ func TestTLS(t *testing.T) {
 		t.Errorf("without the key: %s, and the log says %q", got, &log)
 	}
 }
+
+// TestLocal refuses a name that somebody else made lead to this machine.
+func TestLocal(t *testing.T) {
+	h := local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for host, want := range map[string]int{
+		"127.0.0.1:9838": 200, "localhost:9838": 200, "LOCALHOST": 200, "[::1]:9838": 200, "127.8.9.10": 200, "[::1]": 200,
+		"evil.example:9838": 421, "127.0.0.1.evil.example": 421, "10.0.0.1:9838": 421, "localhost.evil.example": 421, "": 421,
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/map", nil)
+		r.Host = host
+		h.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("host %q: %d, want %d", host, w.Code, want)
+		}
+	}
+}
