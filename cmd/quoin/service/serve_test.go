@@ -312,6 +312,7 @@ func TestReadiness(t *testing.T) {
 // TestServeErrors has addresses and certificates that cannot be.
 func TestServeErrors(t *testing.T) {
 	s, dir := start(t), t.TempDir()
+	await.Until(t, "the address is taken", func() bool { code, _ := get("http://" + s.metrics + "/none"); return code == http.StatusNotFound })
 	empty := filepath.Join(dir, "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
