@@ -181,7 +181,7 @@ func TestPagesOfJobsAndIMEX(t *testing.T) {
 
 func helmTemplate(t *testing.T, where string, values ...string) string {
 	t.Helper()
-	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
+	out, err := kuberig.Helm(t, append([]string{"template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
 	if err != nil {
 		t.Errorf("%s: %v\n%s", where, err, out)
 	}
