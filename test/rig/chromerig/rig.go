@@ -37,8 +37,6 @@ type Options struct {
 	Width, Height int
 	// Dark says that the user likes dark pages. Print shows pages as on paper.
 	Dark, Print bool
-	// AnyCertificate trusts every server, because tests make their own certificates.
-	AnyCertificate bool
 }
 
 // Browser is one window with one page.
@@ -65,9 +63,6 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	}
 	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-gpu", true), chromedp.Flag("force-color-profile", "srgb"), chromedp.WindowSize(o.Width, o.Height))
-	if o.AnyCertificate {
-		flags = append(flags, chromedp.IgnoreCertErrors)
-	}
 	alloc, stopAlloc := chromedp.NewExecAllocator(ctx, flags...)
 	tab, stopTab := chromedp.NewContext(alloc)
 	b := &Browser{ctx: tab, stop: func() {
