@@ -79,7 +79,8 @@ func (p *Program) Read(ctx context.Context, read func(out io.Reader) error) erro
 	complaint, err := p.run(running, in)
 	_ = in.Close()
 	exit := new(exec.ExitError)
-	if unread := <-result; unread != nil && ctx.Err() == nil && !(errors.As(err, &exit) && exit.Exited()) {
+	failed := errors.As(err, &exit) && exit.Exited()
+	if unread := <-result; unread != nil && ctx.Err() == nil && !failed {
 		err = unread
 	}
 	if err == nil {
