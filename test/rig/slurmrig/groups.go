@@ -77,9 +77,3 @@ func (g *groups) enter(cmd *exec.Cmd) {
 func (g *groups) scope(node string) string {
 	return filepath.Join(groupRoot, filepath.Base(g.dir), "system.slice", node+"_slurmstepd.scope")
 }
-
-// ControlGroups is the path outside the rig of the rig's control groups, laid out as on a machine:
-// system.slice is in this folder.
-func (c *Cluster) ControlGroups() string {
-	return filepath.Join("/proc", c.PID(), "root", c.groups.dir)
-}
