@@ -164,21 +164,6 @@ func changed(old, next string) []string {
 	return out
 }
 
-// TestCablesWithoutTree takes leaf switches from cables and writes blocks alone. The plan is not written again while
-// nothing changes.
-func TestCablesWithoutTree(t *testing.T) {
-	snap, _ := railedSite(t, 2)
-	store := newMemory(snap)
-	inBubble(t, store, complete(t, Publication{FabricFiles: []string{fabricPath}, Topology: "block", BlocksBy: "leaf"}), func() {
-		store.pass(10 * time.Minute)
-		if first := topologyOf(store); strings.Count(first, "- block:") != 2 || strings.Contains(first, "switch") {
-			t.Fatalf("want two blocks and no switch:\n%s", first)
-		}
-		store.edit(func() {})
-		store.rests(t, time.Hour)
-	})
-}
-
 // TestCables publishes a site of 64 machines with 8 rails and no label, and changes its cables.
 func TestCables(t *testing.T) {
 	snap, c := railedSite(t, 4)
@@ -468,32 +453,6 @@ func TestCablesOfTexts(t *testing.T) {
 		}
 		if said := found(made, placement.ReasonNoParent); said != nil {
 			t.Errorf("%q", said)
-		}
-	})
-}
-
-// TestCablesRolledBack goes back to the revision before a rack came, and forward again.
-func TestCablesRolledBack(t *testing.T) {
-	snap, _ := railedSite(t, 4)
-	store := newMemory(snap)
-	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
-	inBubble(t, store, pubs, func() {
-		store.pass(10 * time.Minute)
-		first := topologyOf(store)
-		large, _ := railedSite(t, 5)
-		store.change(large)
-		store.pass(time.Hour)
-		second := topologyOf(store)
-		set := store.get("slurm/quoin-slurm")
-		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
-		store.pass(time.Hour)
-		if diff := cmp.Diff(first, topologyOf(store)); diff != "" {
-			t.Fatalf("rolled back (-want +got):\n%s", diff)
-		}
-		store.approve()
-		store.pass(time.Hour)
-		if diff := cmp.Diff(second, topologyOf(store)); diff != "" {
-			t.Errorf("approved again (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -86,111 +85,6 @@ func TestLabels(t *testing.T) {
 		store.edit(func() {})
 		store.rests(t, time.Hour)
 	})
-}
-
-// TestLabelsWithoutAnnotation labels nodes of a release that takes no annotation, and leaves an
-// annotation of before alone.
-func TestLabelsWithoutAnnotation(t *testing.T) {
-	store := newMemory(racks(t))
-	store.notes["gb200-001"] = "nvl:before"
-	inBubble(t, store, complete(t, Publication{Labels: true, SlurmVersion: "24.11", Topology: "tree"}), func() {
-		store.pass(time.Hour)
-		want := labelsOf(store, "gb200-001", 1) // topology.conf has one topology
-		delete(want, plandoc.LabelBlock)
-		delete(want, plandoc.LabelClique)
-		wantMarks(t, store, "24.11", "gb200-001", want)
-		if store.notes["gb200-001"] != "nvl:before" || len(store.notes) != 1 {
-			t.Errorf("annotations %v", store.notes)
-		}
-	})
-}
-
-// TestLabelsFollowThePlan has a node move to another rack, and a node leave.
-func TestLabelsFollowThePlan(t *testing.T) {
-	site := func(snap *inputs.Snapshot, label string) *inputs.Snapshot {
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["team"] = "red"
-		}
-		snap.Nodes[4].Labels["team"] = label
-		return snap
-	}
-	store := newMemory(site(racks(t), "red"))
-	inBubble(t, store, complete(t, Publication{Labels: true, Nodes: Selection{Selector: "team=red"}}), func() {
-		store.pass(time.Hour)
-		wantMarks(t, store, "before", "gb200-072", labelsOf(store, "gb200-072", 4))
-		store.change(site(racksMoved(t, 1), "red"))
-		store.pass(time.Hour)
-		wantMarks(t, store, "moved", "gb200-001", labelsOf(store, "gb200-019", 2))
-		store.change(site(racksMoved(t, 1), ""))
-		store.pass(5 * time.Minute)
-		if len(store.marks.values["gb200-005"]) != 4 {
-			t.Errorf("%v of a node that leaves in a while", store.marks.values["gb200-005"])
-		}
-		store.pass(time.Hour)
-		wantMarks(t, store, "left", "gb200-005", map[string]string{})
-		store.edit(func() {})
-		store.pass(time.Minute)
-		if store.notes["gb200-005"] != "" || len(store.plan(t).Leaving) != 0 {
-			t.Errorf("annotation %q, leaving %v", store.notes["gb200-005"], store.plan(t).Leaving)
-		}
-	})
-}
-
-// TestMarksWithoutPlaces has machines whose switches nobody has labelled. Then the labels of the
-// switches come.
-func TestMarksWithoutPlaces(t *testing.T) {
-	store := newMemory(hgxSite(t, 0))
-	inBubble(t, store, complete(t, Publication{Labels: true}), func() {
-		store.pass(time.Hour)
-		wantMarks(t, store, "no switch is known", "h01", nil)
-		if store.annotated != 0 || len(store.notes) != 0 {
-			t.Errorf("%d writes, annotations %v", store.annotated, store.notes)
-		}
-		store.change(hgxSite(t, 8))
-		store.pass(time.Hour)
-		wantMarks(t, store, "the switches are labelled", "h01", map[string]string{plandoc.LabelLeaf: "leaf-0", plandoc.LabelSpine: "spine"})
-		if store.notes["h01"] != "fabric:leaf-0" || store.annotated != 8 {
-			t.Errorf("annotation %q, %d writes", store.notes["h01"], store.annotated)
-		}
-	})
-}
-
-// TestMarksOfTwoPublications has nodes change from a publication that labels to one that does not, and
-// to one that does.
-func TestMarksOfTwoPublications(t *testing.T) {
-	site := func(team string) *inputs.Snapshot {
-		return labelled(t, "team", "red", "blue", map[string]string{"gb200-005": team})
-	}
-	for name, labels := range map[string]bool{"labels too": true, "labels none": false} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(site("red"))
-			pubs := complete(t, Publication{Name: "red", Labels: true, Nodes: Selection{Selector: "team=red"}, BaseBlockSize: 18},
-				Publication{Name: "blue", Labels: labels, Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
-			inBubble(t, store, pubs, func() {
-				store.pass(time.Hour)
-				want := 36
-				if labels {
-					want = 72
-				}
-				if len(store.marks.values) != want {
-					t.Errorf("%d nodes labelled", len(store.marks.values))
-				}
-				store.change(site("blue"))
-				store.pass(time.Hour)
-				store.edit(func() {})
-				store.pass(time.Hour)
-				after := map[string]string{}
-				if labels {
-					after = labelsOf(store, "gb200-005", 1)
-					delete(after, plandoc.LabelBlock) // one node is no block
-					delete(after, plandoc.LabelClique)
-				}
-				wantMarks(t, store, "in the other publication", "gb200-005", after)
-				store.edit(func() {})
-				store.rests(t, time.Hour)
-			})
-		})
-	}
 }
 
 // largeMarks returns a function that looks at the annotations and labels of 10,008 Nodes, which have all

@@ -18,25 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// TestLeftOutRest publishes a site whose H100 machines and nodes without GPUs are in
-// no block, and lets it rest.
-func TestLeftOutRest(t *testing.T) {
-	store := newMemory(snapshotOf(sites.Open(t, "mixed")))
-	inBubble(t, store, complete(t, Publication{ParentBlocks: 4}), func() {
-		store.pass(10 * time.Minute)
-		first := store.get("slurm/quoin-slurm")
-		blocks, _, _ := strings.Cut(first.Files["topology.yaml"], "tree:")
-		if strings.Contains(blocks, "hgx") || strings.Contains(blocks, "cpu") || !strings.Contains(blocks, "block_sizes: [18, 72]") {
-			t.Errorf("published\n%s", first.Files["topology.yaml"])
-		}
-		if got := store.notes["hgx-3"]; got != "fabric:leaf-h1" {
-			t.Errorf("hgx-3 is annotated %q", got)
-		}
-		store.change(store.snap)
-		store.rests(t, time.Hour)
-	})
-}
-
 // TestLeafBlocksRest publishes blocks of leaves, at first while labels are missing.
 func TestLeafBlocksRest(t *testing.T) {
 	whole := snapshotOf(sites.Open(t, "hgx-h100"))

@@ -57,42 +57,6 @@ func wantPlaces(t *testing.T, store *memory, what string, want int) {
 	}
 }
 
-// TestScaledInByReplicas scales a NodeSet in by more than maxChange. The nodes leave after
-// removeAfter, and nobody is asked.
-func TestScaledInByReplicas(t *testing.T) {
-	for _, membership := range []string{"annotation", "file"} {
-		t.Run(membership, func(t *testing.T) {
-			n := newNodeSet()
-			nodeSetBubble(t, n, Publication{Membership: membership}, func(store *memory) {
-				file := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
-				saves, before := store.saves, file()
-				n.wants = 42
-				store.change(n.on(t))
-				store.pass(time.Minute)
-				wantPlaces(t, store, "no pod has gone yet", 72)
-				n.end(31, 60)
-				store.change(n.on(t))
-				store.pass(9 * time.Minute)
-				wantPlaces(t, store, "the pods have just gone", 72)
-				store.pass(2 * time.Minute)
-				wantPlaces(t, store, "scaled in", 42)
-				if wrote, same := store.saves-saves, file() == before; wrote != 1 || same != (membership == "annotation") {
-					t.Errorf("%d writes, want one, and the file is the same: %t", wrote, same)
-				}
-				for i := 1; i <= 72; i++ { // the next pod has its place at once
-					if node := fmt.Sprintf("gb200-%03d", i); store.notes[node] == "" {
-						t.Errorf("%s lost its annotation", node)
-					}
-				}
-				n.wants, n.pods = 72, podsOn(72)
-				store.change(n.on(t))
-				store.pass(10 * time.Minute)
-				wantPlaces(t, store, "scaled out", 72)
-			})
-		})
-	}
-}
-
 // TestScaledInToNothing scales a NodeSet to 0 replicas. All its nodes leave, and none is held.
 // If they are the last nodes, the published files stay.
 func TestScaledInToNothing(t *testing.T) {
