@@ -215,7 +215,7 @@ func TestNotes(t *testing.T) {
 // TestOtherNames gives the objects other names: what one object says of another one still holds. The names that programs,
 // Slurm or Prometheus look for stay.
 func TestOtherNames(t *testing.T) {
-	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-imex", "quoin-map-reader", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
+	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-imex", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
 	for set, prefix := range map[string]string{"fullnameOverride=gpu-map": "gpu-map", "nameOverride=map": "quoin-map", "nameOverride=map,fullnameOverride=gpu": "gpu"} {
 		t.Run(set, func(t *testing.T) {
 			all := objects(t, rendered(t, []string{"chart/presets/slinky.yaml"}, "--api-versions", driverAPI, "--set", kuberig.Image+",metrics.tlsSecret=certs,metrics.authorize=true,prometheusRule.enabled=true,dashboards.enabled=true,"+set))

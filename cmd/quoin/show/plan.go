@@ -219,22 +219,14 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 	}
 	Table(w, []string{"TOPOLOGY", "BLOCK OR SWITCH", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
-	nowhere := map[string][]string{}
-	var reasons []string
+	var nowhere []topology.Finding
 	for i := range r.Plan.Nodes {
 		n := &r.Plan.Nodes[i]
 		if _, placed := places[n.SlurmName]; !placed {
-			why := strings.TrimSuffix(n.Reason+": "+n.Message, ": ")
-			if nowhere[why] == nil {
-				reasons = append(reasons, why)
-			}
-			nowhere[why] = append(nowhere[why], n.SlurmName)
+			nowhere = append(nowhere, topology.Finding{Subject: topology.Subject{Node: n.SlurmName}, Reason: n.Reason, Message: n.Message})
 		}
 	}
-	slices.Sort(reasons)
-	for _, why := range reasons {
-		fmt.Fprintf(w, "without a place: %s: %s\n", hostlist.Compress(nowhere[why]), why)
-	}
+	Print(w, "without a place: ", nowhere)
 	for _, key := range slices.Sorted(maps.Keys(r.Plan.Policy)) {
 		fmt.Fprintf(w, "key %s: %s\n", key, r.Plan.Policy[key])
 	}
@@ -276,7 +268,7 @@ func History(w io.Writer, d *plandoc.Document) {
 	var rows [][]string
 	for _, r := range all {
 		if r.Number > 0 {
-			why := folded(r.Why, historyWidth-len("REVISION  ")-len(timeForm)-2-max(author, len("AUTHOR"))-2)
+			why := hostlist.Wrap(r.Why, max(historyWidth-len("REVISION  ")-len(timeForm)-2-max(author, len("AUTHOR"))-2, leastWhy))
 			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, why[0]})
 			for _, line := range why[1:] {
 				rows = append(rows, []string{" ", " ", " ", line})
@@ -284,32 +276,4 @@ func History(w io.Writer, d *plandoc.Document) {
 		}
 	}
 	Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
-}
-
-// folded breaks text into lines of at most width columns, at spaces. A word that is longer, such as a host list,
-// is broken after a comma, or where it has to be. There is one line at least.
-func folded(text string, width int) (lines []string) {
-	width = max(width, leastWhy)
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		for {
-			room := width - utf8.RuneCountInString(line)
-			if line != "" {
-				room-- // for the space
-			}
-			if utf8.RuneCountInString(word) <= room {
-				line = strings.TrimPrefix(line+" "+word, " ")
-				break
-			}
-			if line == "" {
-				at := len(string([]rune(word)[:width]))
-				if comma := strings.LastIndexByte(word[:at], ','); comma > 0 {
-					at = comma + 1
-				}
-				line, word = word[:at], word[at:]
-			}
-			lines, line = append(lines, line), ""
-		}
-	}
-	return append(lines, line)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/test/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
@@ -123,7 +124,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("row %d of %d lacks words of %q:\n%s", i, len(whys), want, &out)
 		}
 	}
-	for _, line := range folded(list, 60) {
+	for _, line := range hostlist.Wrap(list, 60) {
 		if len(line) > 60 || !strings.HasSuffix(line, ",") && !strings.HasSuffix(list, line) {
 			t.Errorf("a host list is broken within a name: %q", line)
 		}
