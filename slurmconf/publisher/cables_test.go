@@ -241,65 +241,6 @@ func TestCables(t *testing.T) {
 	})
 }
 
-// TestCablesAndLabels adds cables to a site that was placed by labels. Names stay, and one node moves.
-func TestCablesAndLabels(t *testing.T) {
-	snap, c := railedSite(t, 4)
-	for i := range snap.Nodes {
-		rack := i / 16
-		if i == 20 { // its label is wrong
-			rack = 0
-		}
-		snap.Nodes[i].Labels = map[string]string{"network.topology.nvidia.com/leaf": fmt.Sprintf("label-leaf-%d", rack+1), "network.topology.nvidia.com/spine": "label-spine"}
-	}
-	store := newMemory(snap)
-	labels := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}})
-	inBubble(t, store, labels, func() { store.pass(10 * time.Minute) })
-	before := topologyOf(store)
-	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Hour)
-		lines := changed(before, topologyOf(store))
-		text := strings.Join(lines, "\n")
-		if !strings.Contains(text, "h[17-32]") || strings.Contains(text, "h[33") || strings.Contains(topologyOf(store), "leaf-0") {
-			t.Errorf("lines that changed:\n%s", text)
-		}
-		plan := store.plan(t)
-		var said []string
-		for _, f := range plan.Current.Plan.Problems {
-			if f.Reason == placement.ReasonCablesDiffer {
-				said = append(said, f.Message)
-			}
-		}
-		want := []string{"2 of 5 labels of Topograph before 1.0 differ from the cables: label-leaf-1 is on 1 of 16 nodes below switch label-leaf-2 (h21 for example) and on 16 others; the cables are followed"}
-		if diff := cmp.Diff(want, said); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if !strings.Contains(plan.Current.Why, "topology fabric: tree becomes tree by cables") {
-			t.Errorf("why: %s", plan.Current.Why)
-		}
-		settled := topologyOf(store)
-		// The text can no longer be read: labels do not take over.
-		unread := *snap
-		unread.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Problem: "cut"}}}
-		store.change(&unread)
-		store.pass(time.Hour)
-		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-			t.Errorf("(-old +new):\n%s", diff)
-		}
-		store.change(with(t, snap, c))
-		store.pass(time.Hour)
-		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-			t.Errorf("(-old +new):\n%s", diff)
-		}
-	})
-	// Another publisher, which remembers nothing itself.
-	settled := topologyOf(store)
-	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-	if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-		t.Errorf("after a restart (-old +new):\n%s", diff)
-	}
-}
-
 // TestCablesInDirectory publishes from reports and a text in the directory store, in real time.
 func TestCablesInDirectory(t *testing.T) {
 	texts := t.TempDir()

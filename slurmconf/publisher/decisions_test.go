@@ -274,20 +274,6 @@ func TestFirstBlocks(t *testing.T) {
 	}
 }
 
-// TestDecisionThatNothingKeeps holds all files for it.
-func TestDecisionThatNothingKeeps(t *testing.T) {
-	p := newPublisher(newMemory(racks(t)), complete(t, Publication{}))
-	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, p.clusters, 0, time.Now())
-	made := &Rendered{Plan: &topology.Plan{}}
-	for alone, want := range map[bool]bool{false: true, true: false} {
-		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
-		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, placed{}, k, time.Now().Add(24*time.Hour))
-		if _, holds := act.(hold); err != nil || holds != want {
-			t.Errorf("alone %t: %v, %T", alone, err, act)
-		}
-	}
-}
-
 // TestKeep decides about decisions that no plan can keep, or that cannot be published when they are approved.
 func TestKeep(t *testing.T) {
 	lost := func(name string) placement.Decision {
@@ -380,26 +366,4 @@ func TestApprovedBeforeTheRoots(t *testing.T) {
 			t.Errorf("published %s, held %+v", got, now)
 		}
 	})
-}
-
-// TestHeldMoves has a tree published while the kind of the topology is held: a node that only blocks would place, one
-// that a decision keeps from its rack, and one that is where it would be.
-func TestHeldMoves(t *testing.T) {
-	p := complete(t, Publication{})[0]
-	tree := topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: []topology.Switch{{Name: "leaf", Nodes: []string{"blocked", "held", "same"}}}}
-	blocks := topology.Topology{Name: topology.NVLinkTopology, Kind: topology.KindBlock, Sizes: []int{1}, Blocks: []topology.Block{{Name: "b", Nodes: []string{"blocked"}}}}
-	made := &Rendered{Plan: &topology.Plan{Topologies: []topology.Topology{blocks, tree}}, topologies: []topology.Topology{tree}, found: placement.Waiting{Held: map[string]bool{"held": true}}}
-	made.Specs = topology.SpecsOf(made.topologies)
-	nodes := map[string]*inputs.Node{"blocked": {}, "held": {}, "same": {}}
-	got := map[string]string{}
-	for _, d := range heldMoves(p, made, hold{}, nodes) {
-		for name, n := range nodes {
-			if d.Node == n {
-				got[name] = d.Is + " -> " + d.Want
-			}
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"blocked": "fabric:leaf -> nvl:b,fabric:leaf", "held": "fabric:leaf -> another place"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

@@ -12,8 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/test/rig/sites"
 )
 
 // wantMarks checks the labels of a node.
@@ -85,51 +83,4 @@ func TestLabels(t *testing.T) {
 		store.edit(func() {})
 		store.rests(t, time.Hour)
 	})
-}
-
-// largeMarks returns a function that looks at the annotations and labels of 10,008 Nodes, which have all
-// of them. It returns how many Nodes were written.
-func largeMarks(t testing.TB) (look func() int) {
-	t.Helper()
-	pub := complete(t, Publication{Labels: true})[0]
-	store := newMemory(snapshotOf(sites.Parse(t, largeSite)))
-	in := &gathered{Inputs: pub.Rules.Gather(store.snap)}
-	made, err := makeFrom(pub, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	doc, set := plandoc.New("default", pub.Place().String()), (*plandoc.Published)(nil).Clone()
-	first := made.revision(&doc.Current, made.changes(&doc.Current), now.Add(-time.Hour))
-	doc.Add(first)
-	set.Put(&doc.Current, made.Files, first.Time)
-	p := newPublisher(store, []*publication.Cluster{pub})
-	m := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, nil, p.clusters, 0, now).marks
-	files := outcome{stored: &stored{doc: doc, set: set}, specs: made.Specs}
-	wants := m.wants(files)
-	for name, n := range in.Nodes {
-		want := wants(name)
-		if err := store.Mark(t.Context(), n, toWrite(m.judge(n, &want))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := store.Snapshot(t.Context()); err != nil || len(store.notes) != 10008 || len(store.marks.values) != 10008 {
-		t.Fatal(err, len(store.notes), len(store.marks.values))
-	}
-	in.Inputs = pub.Rules.Gather(store.snap)
-	return func() int {
-		before := store.annotated
-		out, err := m.write(t.Context(), files, in, nil, now)
-		if err != nil || len(out.differences) > 0 || !m.timer.Next().IsZero() {
-			t.Fatal(err, len(out.differences), m.timer.Next())
-		}
-		return store.annotated - before
-	}
-}
-
-// TestLargeAtRest writes nothing for 10,008 Nodes that have all annotations and labels.
-func TestLargeAtRest(t *testing.T) {
-	if n := largeMarks(t)(); n != 0 {
-		t.Errorf("%d writes of Nodes at rest", n)
-	}
 }

@@ -236,28 +236,6 @@ func TestMissing(t *testing.T) {
 	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 }
 
-// TestGoneAfterNameless takes first the label from a Node, and then the Node away. The name leaves removeAfter after the
-// Node has gone, and nothing of the name is remembered when it has left the files.
-func TestGoneAfterNameless(t *testing.T) {
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := missed{pub: Publication{SlurmNames: "label:sn"}, nodes: []inputs.Node{node("n"), node("m", "sn", "y")}}
-	h, mem, snap := m.history(t)
-	if got := h.pass(snap, mem, began); !got.leaves.IsZero() {
-		t.Errorf("the Node has no label, and its name leaves at %s", got.leaves)
-	}
-	snap.Nodes, snap.Whole = snap.Nodes[1:], true
-	gone := began.Add(time.Hour)
-	if got, want := h.pass(snap, mem, gone), gone.Add(h.pub.RemoveAfter.Duration); len(got.gone) > 0 || !got.leaves.Equal(want) {
-		t.Errorf("the Node is gone: %v leave now, the next at %s, want %s", got.gone, got.leaves, want)
-	}
-	mem.prev = Previous{}
-	h.wrote(&inputs.Inputs{})
-	h.pass(snap, mem, gone)
-	if len(h.byName) != 1 || h.byName["y"] == nil {
-		t.Errorf("remembered are %v, want y", h.byName)
-	}
-}
-
 // seatsOf are the seats of names whose Nodes are known.
 func seatsOf(pub *publication.Cluster, nodes map[string]string) *seats {
 	s := &seats{pub: pub, byName: map[string]*seat{}}

@@ -243,24 +243,3 @@ func TestSeedBecomesFlat(t *testing.T) {
 		}
 	})
 }
-
-// TestSeedInConf leaves a seed in topology.conf, which can't become flat, beside the new gres.conf.
-func TestSeedInConf(t *testing.T) {
-	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{Format: "conf"}), withSeed, func(*Publisher) {
-		store.pass(time.Minute)
-		store.change(hgxSite(t, 0))
-		for range 3 {
-			store.pass(time.Hour)
-			set := store.filesAre(t, "reported", map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": hgxGres})
-			if set.Annotations[plandoc.AnnotationHeldReason] != "" || store.plan(t).Current.Number != 1 {
-				t.Errorf("revision %d, annotations %v", store.plan(t).Current.Number, set.Annotations)
-			}
-		}
-		store.change(hgxSite(t, 8))
-		store.pass(time.Hour)
-		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; strings.Contains(text, "seed") || !strings.Contains(text, "SwitchName=leaf-0 Nodes=h[01-04]\n") {
-			t.Errorf("topology.conf:\n%s", text)
-		}
-	})
-}

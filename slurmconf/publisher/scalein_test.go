@@ -49,14 +49,6 @@ func nodeSetBubble(t *testing.T, n *nodeSet, pub Publication, steps func(store *
 	})
 }
 
-// wantPlaces wants so many nodes to have a place, and none to be held.
-func wantPlaces(t *testing.T, store *memory, what string, want int) {
-	t.Helper()
-	if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != want || len(d.Moves) > 0 {
-		t.Errorf("%s: held %+v, remembered %v, and %d nodes have a place, want %d", what, d.Held, d.Moves, len(d.Current.Plan.Places()), want)
-	}
-}
-
 // TestScaledInToNothing scales a NodeSet to 0 replicas. All its nodes leave, and none is held.
 // If they are the last nodes, the published files stay.
 func TestScaledInToNothing(t *testing.T) {
@@ -106,21 +98,4 @@ func TestScaledInToNothing(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestPodsThatAreNotMadeAgain deletes 30 of 72 pods that their NodeSet still wants.
-func TestPodsThatAreNotMadeAgain(t *testing.T) {
-	n := newNodeSet()
-	nodeSetBubble(t, n, Publication{}, func(store *memory) {
-		n.end(31, 60)
-		store.change(n.on(t))
-		store.pass(20 * time.Minute)
-		if d := store.plan(t); len(d.Held) != 1 || d.Held[0].Reason != "BigChange" || len(d.Current.Plan.Places()) != 72 {
-			t.Errorf("held %+v, and %d nodes have a place, want BigChange and 72", d.Held, len(d.Current.Plan.Places()))
-		}
-		n.wants = 42 // now nobody wants them
-		store.change(n.on(t))
-		store.pass(time.Minute)
-		wantPlaces(t, store, "scaled in", 42)
-	})
 }
