@@ -95,6 +95,9 @@ var corePanels = []string{"stat", "table", "timeseries", "bargauge"}
 // variableUse finds Grafana's variables, and not the $1 of label_replace.
 var variableUse = regexp.MustCompile(`\$(?:\{(\w+)\}|([A-Za-z_]\w*))`)
 
+// titleLabel finds the labels in the title of an annotation.
+var titleLabel = regexp.MustCompile(`{{(\w+)}}`)
+
 // rackSize finds numbers of nodes or GPUs that only some racks have.
 var rackSize = regexp.MustCompile(`\b(16|18|36|72|144)\b`)
 
@@ -109,6 +112,17 @@ func TestDashboards(t *testing.T) {
 			known[v.Name] = true
 			if v.Type == "query" && v.Name != "size" && v.AllValue != ".*" {
 				t.Errorf("%s: variable %s: All would list every value there is", d.UID, v.Name)
+			}
+		}
+		for _, a := range d.Annotations.List {
+			if a.Datasource.UID != "${datasource}" || a.Datasource.Type != "prometheus" || a.Step == "" {
+				t.Errorf("%s: annotation %s: datasource %v, step %q", d.UID, a.Name, a.Datasource, a.Step)
+			}
+			by, _, _ := strings.Cut(a.Expr, ") ")
+			for _, m := range titleLabel.FindAllStringSubmatch(a.TitleFormat, -1) {
+				if !strings.HasPrefix(by, "group by (") || !strings.Contains(by, m[1]) {
+					t.Errorf("%s: the title of annotation %s has %s, its rows have not", d.UID, a.Name, m[1])
+				}
 			}
 		}
 		titles, taken := map[string]bool{}, map[[2]int]string{}

@@ -50,7 +50,7 @@ func rendered(t *testing.T, presets []string, args ...string) string {
 	for _, preset := range presets {
 		args = append(args, "-f", preset)
 	}
-	out, err := kuberig.Helm(t.Context(), args...)
+	out, err := kuberig.Helm(t, args...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

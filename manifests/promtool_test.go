@@ -3,12 +3,8 @@ package manifests_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
@@ -18,17 +14,6 @@ import (
 type sample struct {
 	Labels string  `json:"labels"`
 	Value  float64 `json:"value"`
-}
-
-// labels renders a label set as Prometheus does; empty ones are none.
-func labels(name string, set map[string]string) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(set)) {
-		if set[k] != "" {
-			parts = append(parts, k+"="+strconv.Quote(set[k]))
-		}
-	}
-	return name + "{" + strings.Join(parts, ", ") + "}"
 }
 
 // The unit tests of promtool, as far as they are used here.

@@ -63,10 +63,10 @@ installation. Then quoin lint judges the files, and quoin check compares Slurm w
 	}
 	root.SetVersionTemplate("quoin {{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})
-	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newFitCommand(), newCheckCommand(), newLintCommand(), newDoctorCommand(), newStatusCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
+	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newFitCommand(), newCheckCommand(), newLintCommand(), newDoctorCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
-	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand())
+	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand(), newStatusCommand())
 	show.CommandGroup(root)
 	show.ExplainUsage(root)
 	if filepath.Base(os.Args[0]) == "kubectl-quoin" { // kubectl calls it so, for kubectl quoin

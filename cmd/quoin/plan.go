@@ -79,8 +79,7 @@ func (r *planRun) status(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	show.Waits(r.out, set, now)
-	code := show.Pending(r.out, set, slurmOnce(r.pub) != nil, now)
+	code := show.Stands(r.out, set, slurmOnce(r.pub) != nil, now)
 	if held {
 		code = show.Differs
 	}

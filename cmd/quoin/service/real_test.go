@@ -63,7 +63,7 @@ type guarded struct {
 func guard(t *testing.T, c *kuberig.Cluster) *guarded {
 	t.Helper()
 	dir := t.TempDir()
-	rights, err := kuberig.Helm(t.Context(), "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", kuberig.Image+",nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
+	rights, err := kuberig.Helm(t, "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", kuberig.Image+",nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
 		"--show-only", "templates/14-rbac-metrics.yaml")
 	path := filepath.Join(dir, "rights.yaml")
 	if err == nil {

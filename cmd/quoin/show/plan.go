@@ -18,58 +18,36 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Pending prints which nodes are pending in Slurm by the publisher's last answer, and how old the
-// answer is. It returns the exit code. set is what is published, or nil. asked is true if the
-// publisher asks Slurm at all.
-func Pending(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
+// Stands prints what waits for a time, and what Slurm has of the files by its last answer to the publisher. PlanStatus
+// says the rest. Stands returns the exit code. set is what is published, or nil. asked is true if the publisher asks
+// Slurm at all.
+func Stands(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
 	if set == nil {
 		return Fine
 	}
-	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationPending], plandoc.CannotAsk)
-	text = strings.TrimSpace(text)
-	at, ago := plandoc.Asked(set.Annotations), ""
-	if !at.IsZero() {
-		ago = " (" + client.Ago(at, now) + "; later answers are noted only if they differ)"
+	code, answered := Fine, false
+	for _, f := range set.Findings(now) {
+		message := strings.ReplaceAll(f.Message, "\n", "\n  ")
+		switch {
+		case f.Thing == plandoc.AboutWaits:
+			fmt.Fprintf(w, "waits: %s\n", message)
+			continue
+		case f.Thing != plandoc.AboutSlurm:
+			continue
+		case f.Severity == topology.Fatal:
+			fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered):\n  %s\n", message)
+		case f.Severity == topology.Unknown:
+			fmt.Fprintf(w, "in Slurm: not known: %s\n", message)
+		default:
+			fmt.Fprintf(w, "in Slurm: %s\n", message)
+		}
+		code, answered = Code([]topology.Finding{f}), true
 	}
-	switch {
-	case failed && at.IsZero():
-		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk)
-		return NotKnown
-	case failed:
-		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk+". Its last answer:")
-		ago = " (" + client.Ago(at, now) + ")"
-	case text == "" && asked && at.IsZero():
+	if asked && !answered {
 		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
 		return NotKnown
 	}
-	switch text {
-	case plandoc.LoadNotKnown:
-		fmt.Fprintln(w, "in Slurm: not known"+ago+": "+text)
-		return NotKnown
-	case "":
-		if asked {
-			fmt.Fprintln(w, "in Slurm: all nodes are as published"+ago)
-		}
-		if failed {
-			return NotKnown
-		}
-		return Fine
-	}
-	fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)%s:\n", ago)
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	return Differs
-}
-
-// Waits prints why new files wait, and until when. set is what is published, or nil.
-func Waits(w io.Writer, set *plandoc.Published, now time.Time) {
-	if set == nil {
-		return
-	}
-	for _, wait := range plandoc.Waits(set.Annotations, now) {
-		fmt.Fprintf(w, "waits: %s\n", wait.Text(now))
-	}
+	return code
 }
 
 const timeForm = "2006-01-02 15:04:05Z"
