@@ -1,13 +1,11 @@
 package publisher
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -91,52 +89,6 @@ func TestPublishedInTheFuture(t *testing.T) {
 		store.pass(5 * time.Minute)
 		if got := store.notes["gb200-005"]; got != want {
 			t.Errorf("annotation %q, want %q", got, want)
-		}
-	})
-}
-
-func TestTouchedAnnotationsComeBack(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		want := maps.Clone(store.notes)
-		if len(want) != 72 {
-			t.Errorf("%d nodes annotated", len(want))
-		}
-		for _, note := range []string{"", "default:theirs", ""} {
-			store.edit(func() { store.notes["gb200-005"] = note })
-			store.pass(5 * time.Minute)
-			if diff := cmp.Diff(want, store.notes); diff != "" {
-				t.Errorf("after %q (-want +got):\n%s", note, diff)
-			}
-		}
-		// Without its own annotations the publication is dated anew, once.
-		p := store.get("slurm/quoin-slurm")
-		store.edit(func() {
-			clear(p.Annotations)
-			store.notes["gb200-005"] = ""
-		})
-		store.pass(5 * time.Minute)
-		saves := store.saves
-		store.pass(time.Hour)
-		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationDigest] == "" {
-			t.Errorf("%d saves more, annotations %v (-want +got):\n%s", store.saves-saves, store.get("slurm/quoin-slurm").Annotations, diff)
-		}
-	})
-}
-
-// TestAnnotationsDoNotStarve lets one node leave and return all the time.
-func TestAnnotationsDoNotStarve(t *testing.T) {
-	whole, without := racks(t), racks(t, simulated.Fault{Node: "gb200-072", Absent: true})
-	store := newMemory(whole)
-	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
-		store.pass(time.Minute)
-		for i := range 20 {
-			store.change([]*inputs.Snapshot{without, whole}[i%2])
-			store.pass(15 * time.Second)
-		}
-		if len(store.notes) < 71 || store.saves < 20 {
-			t.Errorf("%d annotations after five minutes of changes to another node (%d publications)", len(store.notes), store.saves)
 		}
 	})
 }

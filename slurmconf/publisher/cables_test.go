@@ -164,21 +164,6 @@ func changed(old, next string) []string {
 	return out
 }
 
-// TestCablesWithoutTree takes leaf switches from cables and writes blocks alone. The plan is not written again while
-// nothing changes.
-func TestCablesWithoutTree(t *testing.T) {
-	snap, _ := railedSite(t, 2)
-	store := newMemory(snap)
-	inBubble(t, store, complete(t, Publication{FabricFiles: []string{fabricPath}, Topology: "block", BlocksBy: "leaf"}), func() {
-		store.pass(10 * time.Minute)
-		if first := topologyOf(store); strings.Count(first, "- block:") != 2 || strings.Contains(first, "switch") {
-			t.Fatalf("want two blocks and no switch:\n%s", first)
-		}
-		store.edit(func() {})
-		store.rests(t, time.Hour)
-	})
-}
-
 // TestCables publishes a site of 64 machines with 8 rails and no label, and changes its cables.
 func TestCables(t *testing.T) {
 	snap, c := railedSite(t, 4)
@@ -254,65 +239,6 @@ func TestCables(t *testing.T) {
 			}
 		})
 	})
-}
-
-// TestCablesAndLabels adds cables to a site that was placed by labels. Names stay, and one node moves.
-func TestCablesAndLabels(t *testing.T) {
-	snap, c := railedSite(t, 4)
-	for i := range snap.Nodes {
-		rack := i / 16
-		if i == 20 { // its label is wrong
-			rack = 0
-		}
-		snap.Nodes[i].Labels = map[string]string{"network.topology.nvidia.com/leaf": fmt.Sprintf("label-leaf-%d", rack+1), "network.topology.nvidia.com/spine": "label-spine"}
-	}
-	store := newMemory(snap)
-	labels := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}})
-	inBubble(t, store, labels, func() { store.pass(10 * time.Minute) })
-	before := topologyOf(store)
-	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Hour)
-		lines := changed(before, topologyOf(store))
-		text := strings.Join(lines, "\n")
-		if !strings.Contains(text, "h[17-32]") || strings.Contains(text, "h[33") || strings.Contains(topologyOf(store), "leaf-0") {
-			t.Errorf("lines that changed:\n%s", text)
-		}
-		plan := store.plan(t)
-		var said []string
-		for _, f := range plan.Current.Plan.Problems {
-			if f.Reason == placement.ReasonCablesDiffer {
-				said = append(said, f.Message)
-			}
-		}
-		want := []string{"2 of 5 labels of Topograph before 1.0 differ from the cables: label-leaf-1 is on 1 of 16 nodes below switch label-leaf-2 (h21 for example) and on 16 others; the cables are followed"}
-		if diff := cmp.Diff(want, said); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if !strings.Contains(plan.Current.Why, "topology fabric: tree becomes tree by cables") {
-			t.Errorf("why: %s", plan.Current.Why)
-		}
-		settled := topologyOf(store)
-		// The text can no longer be read: labels do not take over.
-		unread := *snap
-		unread.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Problem: "cut"}}}
-		store.change(&unread)
-		store.pass(time.Hour)
-		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-			t.Errorf("(-old +new):\n%s", diff)
-		}
-		store.change(with(t, snap, c))
-		store.pass(time.Hour)
-		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-			t.Errorf("(-old +new):\n%s", diff)
-		}
-	})
-	// Another publisher, which remembers nothing itself.
-	settled := topologyOf(store)
-	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-	if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
-		t.Errorf("after a restart (-old +new):\n%s", diff)
-	}
 }
 
 // TestCablesInDirectory publishes from reports and a text in the directory store, in real time.
@@ -468,32 +394,6 @@ func TestCablesOfTexts(t *testing.T) {
 		}
 		if said := found(made, placement.ReasonNoParent); said != nil {
 			t.Errorf("%q", said)
-		}
-	})
-}
-
-// TestCablesRolledBack goes back to the revision before a rack came, and forward again.
-func TestCablesRolledBack(t *testing.T) {
-	snap, _ := railedSite(t, 4)
-	store := newMemory(snap)
-	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
-	inBubble(t, store, pubs, func() {
-		store.pass(10 * time.Minute)
-		first := topologyOf(store)
-		large, _ := railedSite(t, 5)
-		store.change(large)
-		store.pass(time.Hour)
-		second := topologyOf(store)
-		set := store.get("slurm/quoin-slurm")
-		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
-		store.pass(time.Hour)
-		if diff := cmp.Diff(first, topologyOf(store)); diff != "" {
-			t.Fatalf("rolled back (-want +got):\n%s", diff)
-		}
-		store.approve()
-		store.pass(time.Hour)
-		if diff := cmp.Diff(second, topologyOf(store)); diff != "" {
-			t.Errorf("approved again (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -219,104 +219,6 @@ func TestBigChangeBesideADecision(t *testing.T) {
 	}
 }
 
-// TestHeldKindLetsNodesIn keeps the kind of topology.conf's only topology while annotations name its
-// units, and while nodes come.
-func TestHeldKindLetsNodesIn(t *testing.T) {
-	site := []rackOf{{"core", 1, 4}, {"core", 2, 4}}
-	for _, to := range []string{"tree", "block"} {
-		t.Run(to, func(t *testing.T) {
-			from := map[string]string{"tree": "block", "block": "tree"}[to]
-			store := newMemory(siteOf(site...))
-			inBubble(t, store, complete(t, Publication{Format: "conf", Topology: from}), func() { store.pass(5 * time.Minute) })
-			inBubble(t, store, complete(t, Publication{Format: "conf", Topology: to}), func() {
-				store.pass(5 * time.Minute)
-				held := store.plan(t).Held
-				store.change(siteOf(append(site, rackOf{"core", 3, 4})...))
-				store.pass(5 * time.Minute)
-				_, topologies := fileOf(t, store)
-				d := store.plan(t)
-				if topologies[0].Kind != from || len(d.Current.Plan.Places()) != 12 || len(d.Held) != 1 || d.Held[0].Reason != placement.TopologyInUse || d.Held[0].Digest != held[0].Digest {
-					t.Errorf("published a %s of %d nodes, held %+v, was %+v", topologies[0].Kind, len(d.Current.Plan.Places()), d.Held, held)
-				}
-				wantKnown(t, store)
-				if note := store.notes["r3-3"]; note == "" {
-					t.Error("a node that joined has no annotation")
-				}
-			})
-		})
-	}
-}
-
-// TestHeldRootsStayApart has two fabrics published, and nothing says any longer that they are separate.
-// The tree and the block topologies stay as they are, racks and fabrics come, and each decision is
-// approved alone.
-func TestHeldRootsStayApart(t *testing.T) {
-	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 3, 4}}
-	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{Fabrics: "separate", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
-	roots := func() string {
-		_, topologies := fileOf(t, store)
-		plan := topology.Plan{Topologies: topologies}
-		above := topology.ParentsOf(plan.Switches())
-		var out []string
-		for _, s := range plan.Switches() {
-			if above[s.Name] == "" {
-				out = append(out, s.Name)
-			}
-		}
-		return strings.Join(out, " ")
-	}
-	want := func(what, blocks, tops string, held ...string) {
-		t.Helper()
-		var reasons []string
-		for _, h := range store.plan(t).Held {
-			reasons = append(reasons, h.Reason)
-		}
-		if got := blockTopologies(t, store); got != blocks || roots() != tops || !slices.Equal(reasons, held) {
-			t.Errorf("%s: published %s with the roots %s, held %v; want %s, %s, %v", what, got, roots(), reasons, blocks, tops, held)
-		}
-	}
-	want("separate", "nvl-a 8, nvl-b 4", "a b")
-	inBubble(t, store, complete(t, Publication{Annotate: new(false)}), func() {
-		store.pass(5 * time.Minute)
-		want("held", "nvl-a 8, nvl-b 4", "a b", placement.RootsJoin, placement.TopologiesChange)
-		first := store.plan(t).Held
-		store.rests(t, 24*time.Hour)
-		store.change(siteOf(append(site, rackOf{"b", 4, 4}, rackOf{"c", 5, 4})...))
-		store.pass(10 * time.Minute)
-		want("a rack and a fabric come", "nvl-a 8, nvl-b 8, nvl-c 4", "a b c", placement.RootsJoin, placement.TopologiesChange)
-		if now := store.plan(t).Held; now[0].Digest != first[0].Digest {
-			t.Errorf("the decision has digest %s, and had %s", now[0].Digest, first[0].Digest)
-		}
-		store.approveDigest(first[0].Digest)
-		store.pass(10 * time.Minute)
-		want("the roots are approved", "nvl-a 8, nvl-b 8, nvl-c 4", "fabric", placement.TopologiesChange, placement.TopologiesChange)
-		for range 2 {
-			store.approveDigest(store.plan(t).Held[0].Digest)
-			store.pass(10 * time.Minute)
-		}
-		want("all is approved", "nvl-a 20", "fabric")
-	})
-}
-
-// TestHoldIsSaidAtOnce has a node join when a split is held, within the time between two publications.
-func TestHoldIsSaidAtOnce(t *testing.T) {
-	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 3}, rackOf{"a", 3, 4}))
-	pub := Publication{Topology: "block", Fabrics: "separate", Annotate: new(false)}
-	inBubble(t, store, spacedBy(time.Hour, complete(t, pub)), func() {
-		store.pass(time.Minute)
-		store.change(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 4}, rackOf{"b", 3, 4}))
-		store.pass(20 * time.Minute)
-		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 11" || len(d.Held) != 1 || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld] != d.Held[0].Digest {
-			t.Errorf("published %s, held %+v", got, d.Held)
-		}
-		store.pass(time.Hour)
-		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 12" || len(d.Held) != 1 {
-			t.Errorf("an hour later published %s, held %+v", got, d.Held)
-		}
-	})
-}
-
 // TestFirstBlocks has a site publish its first blocks beside a published tree, or another change of a
 // topology's kind.
 func TestFirstBlocks(t *testing.T) {
@@ -369,20 +271,6 @@ func TestFirstBlocks(t *testing.T) {
 				t.Errorf("decisions %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-// TestDecisionThatNothingKeeps holds all files for it.
-func TestDecisionThatNothingKeeps(t *testing.T) {
-	p := newPublisher(newMemory(racks(t)), complete(t, Publication{}))
-	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, p.clusters, 0, time.Now())
-	made := &Rendered{Plan: &topology.Plan{}}
-	for alone, want := range map[bool]bool{false: true, true: false} {
-		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
-		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, placed{}, k, time.Now().Add(24*time.Hour))
-		if _, holds := act.(hold); err != nil || holds != want {
-			t.Errorf("alone %t: %v, %T", alone, err, act)
-		}
 	}
 }
 
@@ -478,26 +366,4 @@ func TestApprovedBeforeTheRoots(t *testing.T) {
 			t.Errorf("published %s, held %+v", got, now)
 		}
 	})
-}
-
-// TestHeldMoves has a tree published while the kind of the topology is held: a node that only blocks would place, one
-// that a decision keeps from its rack, and one that is where it would be.
-func TestHeldMoves(t *testing.T) {
-	p := complete(t, Publication{})[0]
-	tree := topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: []topology.Switch{{Name: "leaf", Nodes: []string{"blocked", "held", "same"}}}}
-	blocks := topology.Topology{Name: topology.NVLinkTopology, Kind: topology.KindBlock, Sizes: []int{1}, Blocks: []topology.Block{{Name: "b", Nodes: []string{"blocked"}}}}
-	made := &Rendered{Plan: &topology.Plan{Topologies: []topology.Topology{blocks, tree}}, topologies: []topology.Topology{tree}, found: placement.Waiting{Held: map[string]bool{"held": true}}}
-	made.Specs = topology.SpecsOf(made.topologies)
-	nodes := map[string]*inputs.Node{"blocked": {}, "held": {}, "same": {}}
-	got := map[string]string{}
-	for _, d := range heldMoves(p, made, hold{}, nodes) {
-		for name, n := range nodes {
-			if d.Node == n {
-				got[name] = d.Is + " -> " + d.Want
-			}
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"blocked": "fabric:leaf -> nvl:b,fabric:leaf", "held": "fabric:leaf -> another place"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -153,39 +151,6 @@ func dirIn(t *testing.T, change func(r *dirRig), first, second time.Duration, lo
 	})
 }
 
-// TestDirStoreReportsDeleted deletes reports: their nodes leave after removeAfter, and are held if
-// they are many.
-func TestDirStoreReportsDeleted(t *testing.T) {
-	for _, tt := range []struct {
-		deleted int
-		left    bool
-		held    string
-	}{
-		{deleted: 14, left: true},
-		{deleted: 15, held: "BigChange: 15 of 72 nodes would move or leave, more than 20 %: 15 are without a report;"},
-	} {
-		deleted := func(r *dirRig) {
-			for i := range tt.deleted {
-				if err := os.Remove(filepath.Join(r.dir, "reports", fmt.Sprintf("gb200-%03d.json", i+1))); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		dirIn(t, deleted, 9*time.Minute, 2*time.Minute, func(r *dirRig, _ *Publisher, after time.Duration) {
-			got, err := r.read()
-			if err != nil {
-				t.Fatal(err)
-			}
-			later := after == 2*time.Minute
-			left := !strings.Contains(got.Files["topology.yaml"], "gb200-[001-018]")
-			held := got.Annotations[plandoc.AnnotationHeldReason]
-			if left != (later && tt.left) || !later && held != "" || later && (!strings.HasPrefix(held, tt.held) || (held == "") != (tt.held == "")) {
-				t.Errorf("%d deleted, after %s: left %t, held %q; want %q", tt.deleted, after, left, held, tt.held)
-			}
-		})
-	}
-}
-
 // TestDirStoreRemovesNothing takes all reports away at once, in several ways. All nodes stay
 // published, nothing waits for people, and it is said why.
 func TestDirStoreRemovesNothing(t *testing.T) {
@@ -226,38 +191,4 @@ func TestDirStoreRemovesNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestDirStoreApproval(t *testing.T) {
-	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
-	r.until("published", func(p *plandoc.Published) bool { return p.Annotations[plandoc.AnnotationDigest] != "" })
-	gone, err := filepath.Glob(filepath.Join(r.dir, "reports", "gb200-0[0-3]*.json"))
-	if err != nil || len(gone) < 30 {
-		t.Fatal(gone, err)
-	}
-	// All leave at once: a pass that saw the first few go would publish that.
-	reports, fewer := filepath.Join(r.dir, "reports"), filepath.Join(r.dir, "fewer")
-	if err := os.CopyFS(fewer, os.DirFS(reports)); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range gone {
-		if err := os.Remove(filepath.Join(fewer, filepath.Base(path))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := unix.Renameat2(unix.AT_FDCWD, fewer, unix.AT_FDCWD, reports, unix.RENAME_EXCHANGE); err != nil {
-		t.Fatal(err)
-	}
-	held := r.until("held", func(p *plandoc.Published) bool {
-		return strings.HasPrefix(p.Annotations[plandoc.AnnotationHeldReason], "BigChange: 39 of 72")
-	})
-	held.Annotations[plandoc.AnnotationApprove] = held.Annotations[plandoc.AnnotationHeld]
-	notes, err := json.Marshal(held.Annotations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.write(string(notes), "published", "slurm", "quoin-slurm", "publication.json")
-	r.until("let through", func(p *plandoc.Published) bool {
-		return !strings.Contains(p.Files["topology.yaml"], "gb200-[001") && p.Annotations[plandoc.AnnotationHeld] == "" && p.Annotations[plandoc.AnnotationApprove] == ""
-	})
 }

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -98,46 +96,6 @@ func TestHeldFilesDrift(t *testing.T) {
 	})
 }
 
-// TestDriftDoesNotFlap lets a node come to be held and go again faster than that counts.
-func TestDriftDoesNotFlap(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		for i := range 40 {
-			store.change(racksMoved(t, 15+i%2))
-			store.pass(45 * time.Second)
-		}
-		wantDrift(t, store, "after half an hour", firstNodes(15, nodestatus.ReasonPublishedDiffers))
-		if store.conditionWrites != 72+15 {
-			t.Errorf("%d writes, want one for each of 72 nodes and one for each of 15", store.conditionWrites)
-		}
-	})
-}
-
-// TestStableNodesDoNotDrift has nodes stay where they are published by the rules of
-// stability, while files are held for others and when nothing is.
-func TestStableNodesDoNotDrift(t *testing.T) {
-	for name, others := range map[string]bool{"alone": false, "while files are held": true} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			inBubble(t, store, complete(t, Publication{}), func() {
-				store.pass(time.Hour)
-				faults := []simulated.Fault{{Node: "gb200-060", NoReport: true}, {Node: "gb200-061", Fabric: "inProgress", Reboot: true}, {Node: "gb200-062", Fabric: "notStarted"}}
-				want := map[string]string{}
-				if others {
-					want = firstNodes(15, nodestatus.ReasonPublishedDiffers)
-					for node := range want {
-						faults = append(faults, simulated.Fault{Node: node, MoveTo: "gb200-019", Reboot: true})
-					}
-				}
-				store.change(racks(t, faults...))
-				store.pass(time.Hour)
-				wantDrift(t, store, name, want)
-			})
-		})
-	}
-}
-
 // TestUnwrittenFilesDrift lets a few nodes move, which needs no approval, and has the
 // store refuse files and annotations for a while.
 func TestUnwrittenFilesDrift(t *testing.T) {
@@ -205,195 +163,4 @@ func TestAnnotationsDrift(t *testing.T) {
 		store.pass(time.Hour)
 		wantDrift(t, store, "all written", map[string]string{})
 	})
-}
-
-// TestForeignAnnotationDrifts leaves a node without a place an annotation that names one.
-func TestForeignAnnotationDrifts(t *testing.T) {
-	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
-	store := newMemory(snap)
-	store.foreign["cpu-1"] = true
-	store.notes["cpu-1"] = "other:leaf9"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		wantDrift(t, store, "another's", map[string]string{"cpu-1": nodestatus.ReasonAnnotationDiffers})
-		for range 10 {
-			store.edit(func() {})
-			store.rests(t, time.Minute)
-		}
-		if store.notes["cpu-1"] != "other:leaf9" {
-			t.Errorf("cpu-1 has %q", store.notes["cpu-1"])
-		}
-		store.edit(func() { delete(store.notes, "cpu-1") })
-		store.pass(time.Hour)
-		wantDrift(t, store, "gone", map[string]string{})
-		if got := store.conditions["cpu-1"][nodestatus.ConditionDrift]; got.Reason != "Agrees" {
-			t.Errorf("without a report: %+v, want that it agrees again", got)
-		}
-	})
-}
-
-// TestLeftAnnotationIsNoDrift lets a node leave the publication. Its annotation stays, because
-// another writer owns it by now, and this publication no longer judges it.
-func TestLeftAnnotationIsNoDrift(t *testing.T) {
-	store := newMemory(labelled(t, "team", "red", "red", nil))
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "team=red"}}), func() {
-		store.pass(time.Hour)
-		store.edit(func() { store.foreign["gb200-001"] = true })
-		store.change(labelled(t, "team", "red", "red", map[string]string{"gb200-001": "blue"}))
-		store.pass(time.Hour)
-		store.edit(func() {})
-		store.pass(time.Hour)
-		if files := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(files, "gb200-[001") || store.notes["gb200-001"] == "" {
-			t.Fatalf("annotation %q, published\n%s", store.notes["gb200-001"], files)
-		}
-		wantDrift(t, store, "left", map[string]string{})
-	})
-}
-
-// TestRenamedIsNoDrift gives a node another name while files are held, or not to be
-// restored, that somebody has edited: it is where it was.
-func TestRenamedIsNoDrift(t *testing.T) {
-	for _, running := range []bool{false, true} {
-		t.Run(map[bool]string{false: "edited between leaders", true: "edited while one leads"}[running], func(t *testing.T) {
-			store := newMemory(named(t, nil))
-			pubs := complete(t, Publication{SlurmNames: "label:sn"})
-			edit := func() {
-				moveBack(store)
-				store.refusesFiles = errors.New("configmaps is forbidden")
-			}
-			inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-			if !running {
-				edit()
-			}
-			inBubble(t, store, pubs, func() {
-				store.pass(time.Hour)
-				if running {
-					store.edit(edit)
-				}
-				store.change(named(t, map[string]string{"gb200-001": "other"}))
-				store.pass(time.Hour)
-				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
-					t.Errorf("drifting (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-// TestOrderIsNoDrift has somebody put a topology first that is on its way out, where the
-// file can't be restored: each node is where it should be.
-func TestOrderIsNoDrift(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() { store.pass(time.Hour) })
-	inBubble(t, store, complete(t, Publication{Topology: "block", BlocksBy: "leaf", MaxChange: new(1.0)}), func() {
-		store.pass(time.Minute)
-		p := store.get("slurm/quoin-slurm")
-		parts := strings.Split(p.Files["topology.yaml"], "- topology: ")
-		if len(parts) != 3 || !strings.HasPrefix(parts[1], "leaf\n") {
-			t.Fatal(p.Files["topology.yaml"])
-		}
-		store.edit(func() {
-			p.Files["topology.yaml"] = strings.Join([]string{parts[0], parts[2], parts[1]}, "- topology: ")
-			store.refusesFiles = errors.New("configmaps is forbidden")
-		})
-		store.pass(time.Hour)
-		wantDrift(t, store, "not restored", map[string]string{})
-	})
-}
-
-// racksWithAnother are the racks without the first of their nodes, where the annotation
-// of gb200-030 is another's, and have been published and found to be so.
-func racksWithAnother(t *testing.T) *memory {
-	t.Helper()
-	store := newMemory(racksWithout(t, 1))
-	store.foreign["gb200-030"] = true
-	store.notes["gb200-030"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		wantDrift(t, store, "before the restart", map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers})
-	})
-	return store
-}
-
-// TestAnnotationDriftOutlivesPublisher has the next publisher not come to a Node's
-// annotation for a while, that another writes: its condition stays as it is.
-func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		before func(t *testing.T, store *memory)
-		more   map[string]string // that drifts too
-		writes int               // of other nodes
-	}{
-		{"the first pass publishes", func(t *testing.T, store *memory) { store.snap = racks(t) }, nil, 1},
-		{"published a moment ago", func(_ *testing.T, store *memory) {
-			store.published["slurm/quoin-slurm"].Annotations[plandoc.AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-		}, nil, 0},
-		{"edited files are not written", func(_ *testing.T, store *memory) {
-			moveBack(store)
-			store.refusesFiles = errors.New("configmaps is forbidden")
-		}, map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, 1},
-		{"files are not written", func(t *testing.T, store *memory) {
-			store.snap = racks(t)
-			store.refusesFiles = errors.New("configmaps is forbidden")
-		}, map[string]string{"gb200-001": nodestatus.ReasonPublishedDiffers}, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			store := racksWithAnother(t)
-			writes, said := 0, store.conditions["gb200-030"][nodestatus.ConditionDrift]
-			inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {
-				time.Sleep(2 * time.Hour)
-				tt.before(t, store)
-				writes = store.conditionWrites
-			}, func(*Publisher) {
-				for range 60 {
-					store.edit(func() {})
-					store.pass(10 * time.Second)
-					if is := store.conditions["gb200-030"][nodestatus.ConditionDrift]; is != said {
-						t.Fatalf("after the restart it is %+v", is)
-					}
-				}
-				want := map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers}
-				maps.Copy(want, tt.more)
-				if diff := cmp.Diff(want, drifting(store)); diff != "" || store.conditionWrites != writes+tt.writes {
-					t.Errorf("%d writes, drifting (-want +got):\n%s", store.conditionWrites-writes, diff)
-				}
-				store.edit(func() {
-					store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, ""
-				})
-				store.pass(time.Hour)
-				wantDrift(t, store, "all is well", map[string]string{})
-			})
-		})
-	}
-}
-
-// moveBack takes the last node out of the published file.
-func moveBack(store *memory) {
-	p := store.published["slurm/quoin-slurm"]
-	p.Files["topology.yaml"] = strings.Replace(p.Files["topology.yaml"], "[055-072]", "[055-071]", 1)
-}
-
-// TestNoAnnotationNoDrift has the next publisher write annotations no more, or another
-// publication than the one that is held: neither has anything to say of the annotation.
-func TestNoAnnotationNoDrift(t *testing.T) {
-	for name, pubs := range map[string][]Publication{
-		"writes none": {{Annotate: new(false)}},
-		"another's":   {{Name: "first", ConfigMap: "first"}, {}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := racksWithAnother(t)
-			inBubbleWith(t, store, complete(t, pubs...), func(*Publisher) {
-				time.Sleep(2 * time.Hour)
-				moveBack(store)
-				store.refusesPlace = "slurm/quoin-slurm"
-				store.foreign["gb200-030"] = false
-			}, func(*Publisher) {
-				store.pass(time.Hour)
-				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
-					t.Errorf("drifting (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
 }

@@ -2,14 +2,12 @@ package publisher
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // TestFirstPublicationWaitsForLateAgents starts a site whose agents come up one
@@ -58,19 +56,4 @@ func reported(whole *inputs.Snapshot, n, group int) *inputs.Snapshot {
 		}
 	}
 	return snap
-}
-
-// TestTreeWaitsOnce has a published tree grow while a node registers: no base block
-// size is to be chosen, so nothing waits for it.
-func TestTreeWaitsOnce(t *testing.T) {
-	store := newMemory(racksWithout(t, 1))
-	pubs := complete(t, Publication{Topology: "tree", SettleTime: publication.Default().SettleTime})
-	inBubble(t, store, pubs, func() { store.pass(10 * time.Minute) })
-	store.snap = racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"})
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Minute)
-		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") {
-			t.Errorf("gb200-001 waits for gb200-030:\n%s", text)
-		}
-	})
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
@@ -161,41 +159,6 @@ func TestTooBig(t *testing.T) {
 			doc.Remember(now.Add(-30*time.Minute), tt.before, nil)
 			if got := tt.change.tooBig(complete(t, tt.pub)[0], doc, now); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestRemember(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h100 := gresLines("h100", "n01", "n02", "n03", "n04")
-	changed := gresLines("h200", "n03", "n04")
-	// n01 and n02 leave, n03 moves, and the devices of all four change or go.
-	of := func(gone leavers) change {
-		return between(oneBlock(twenty()), planned(twenty("n01", "n02", "n03"), "n03"), h100, changed, change{gone: gone})
-	}
-	before := plandoc.Step{Time: now.Add(-30 * time.Minute), Places: "n10"}
-	step := func(places, devices string) []plandoc.Step {
-		return []plandoc.Step{before, {Time: now, Places: places, Devices: devices}}
-	}
-	for _, tt := range []struct {
-		name     string
-		change   change
-		approved bool
-		want     []plandoc.Step
-	}{
-		{"none is gone", of(leave(reportDeleted, "n01", "n02")), false, step("n[01-03]", "n[01-04]")},
-		{"one is gone", of(leaveFor(leave(nodeGone, "n01"), leave(notSelected, "n02"))), false, step("n[02-03]", "n[02-04]")},
-		{"approved", of(nil), true, nil},
-		{"the first publication", between(nil, planned(twenty()), nil, nil, change{}), false, nil},
-		{"nothing changes", between(oneBlock(twenty()), planned(twenty()), nil, nil, change{}), false, []plandoc.Step{before}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			doc := plandoc.New("default", "here")
-			doc.Moves = []plandoc.Step{before}
-			tt.change.remember(doc, tt.approved, now)
-			if diff := cmp.Diff(tt.want, doc.Moves); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -25,46 +25,6 @@ func namesNodes(store *memory) bool {
 	return strings.Contains(store.get("slurm/quoin-slurm").Files["topology.yaml"], "nodes:")
 }
 
-// TestMembersComeAndGoAllDay lets a node come and go for a day, after a block was added. The
-// revisions before the block are still there to go back to.
-func TestMembersComeAndGoAllDay(t *testing.T) {
-	for _, membership := range []string{"annotation", "file"} {
-		t.Run(membership, func(t *testing.T) {
-			p := podsOn(54)
-			store := newMemory(p.on(t))
-			pub := spacedBy(5*time.Minute, complete(t, Publication{SlurmNames: "slinky:a", Membership: membership}))
-			inBubble(t, store, pub, func() {
-				store.pass(10 * time.Minute)
-				p.run("a", "g055", "gb200-055")
-				p.run("a", "g056", "gb200-056")
-				store.change(p.on(t))
-				store.pass(10 * time.Minute)
-				for range 40 {
-					delete(p, "g001")
-					store.change(p.on(t))
-					store.pass(15 * time.Minute)
-					p.run("a", "g001", "gb200-001")
-					store.change(p.on(t))
-					store.pass(15 * time.Minute)
-				}
-				d := store.plan(t)
-				if want := "82, 81, 80, 79, 78, 77, 76, 75, 74, 2, 1"; d.Numbers() != want || !strings.Contains(d.Find(2).Why, "block nvl-") {
-					t.Errorf("kept are %s, want %s; the oldest is %q", d.Numbers(), want, d.History[len(d.History)-1].Why)
-				}
-				q := store.get("slurm/quoin-slurm")
-				store.edit(func() {
-					q.Annotations[plandoc.AnnotationRollback], q.Annotations[plandoc.AnnotationBy] = "1", "ann"
-				})
-				store.pass(10 * time.Minute)
-				d = store.plan(t)
-				if d.Current.Why != "rolled back to revision 1" || d.Current.OnlyMembers || len(d.Current.Plan.Places()) != 54 {
-					t.Errorf("revision %d: %q, %d nodes", d.Current.Number, d.Current.Why, len(d.Current.Plan.Places()))
-				}
-			})
-		})
-	}
-}
-
 // TestMembershipChanges changes the key on a running site whose nodes are not those of worker pods.
 // Nodes leave the file when all of them have their annotations, and people have approved it. No
 // annotation ever goes.
@@ -161,38 +121,6 @@ func TestPlanLostByAnnotation(t *testing.T) {
 	if diff := cmp.Diff(whole, topologyOf(store)); diff != "" || store.get("slurm/quoin-slurm").Files["topology.yaml"] != files {
 		t.Errorf("plan (-before +after):\n%s", diff)
 	}
-}
-
-// TestHoldsByAnnotation holds a change that no file shows, approves it, and goes back.
-func TestHoldsByAnnotation(t *testing.T) {
-	store := newMemory(racks(t))
-	var faults []simulated.Fault
-	for _, name := range nodeNames(1, 20) {
-		faults = append(faults, simulated.Fault{Node: name, MoveTo: "gb200-072", Reboot: true})
-	}
-	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
-		store.pass(10 * time.Minute)
-		before, notes, files := topologyOf(store), maps.Clone(store.notes), maps.Clone(store.get("slurm/quoin-slurm").Files)
-		store.change(racks(t, faults...))
-		store.pass(10 * time.Minute)
-		held := store.get("slurm/quoin-slurm").Annotations
-		if !strings.HasPrefix(held[plandoc.AnnotationHeldReason], "BigChange: 20 of 72 nodes") || topologyOf(store) != before || !maps.Equal(notes, store.notes) {
-			t.Fatalf("held %q", held[plandoc.AnnotationHeldReason])
-		}
-		store.approve()
-		store.pass(10 * time.Minute)
-		after := topologyOf(store)
-		set := store.get("slurm/quoin-slurm")
-		if diff := cmp.Diff(files, set.Files); after == before || store.notes["gb200-001"] != store.notes["gb200-072"] || diff != "" {
-			t.Fatalf("approved, files (-before +after):\n%s\nand the plan is\n%s", diff, after)
-		}
-		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
-		store.pass(time.Hour)
-		d := store.plan(t)
-		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || len(d.Held) != 1 || d.Held[0].Reason != "RolledBack" {
-			t.Errorf("rolled back to %d, held %+v:\n%s", d.RolledBack, d.Held, topologyOf(store))
-		}
-	})
 }
 
 // nodeSets is a Slurm of Slinky's with so many nodes of the NodeSets a (two A100 next to a part of a socket), h (four

@@ -43,14 +43,12 @@ type memory struct {
 	plans     map[string][]byte // packed, by publication
 	planSaves int
 	planLoads int
-	// refusesPlace is a publication whose files the store does not take.
-	refusesPlace string
-	notes        map[string]string
-	marks        nodeMarks // beside notes
-	saves        int
-	waitSaves    int // of plandoc.AnnotationWaits alone
-	loads        int // passes
-	annotated    int
+	notes     map[string]string
+	marks     nodeMarks // beside notes
+	saves     int
+	waitSaves int // of plandoc.AnnotationWaits alone
+	loads     int // passes
+	annotated int
 	// conditions are those of Nodes, by node and type.
 	conditions      map[string]map[string]inputs.Condition
 	conditionWrites int
@@ -103,9 +101,6 @@ func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Publis
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
 		return "", err
-	}
-	if p.String() == m.refusesPlace {
-		return "", fmt.Errorf("configmap %s is forbidden", p)
 	}
 	version := ""
 	if was := m.published[p.String()]; was != nil {

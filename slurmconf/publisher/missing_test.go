@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -235,121 +234,6 @@ func TestMissing(t *testing.T) {
 	}
 	m.nodes[0].Labels["sc"] = "b"
 	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
-}
-
-// TestGoneAfterNameless takes first the label from a Node, and then the Node away. The name leaves removeAfter after the
-// Node has gone, and nothing of the name is remembered when it has left the files.
-func TestGoneAfterNameless(t *testing.T) {
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := missed{pub: Publication{SlurmNames: "label:sn"}, nodes: []inputs.Node{node("n"), node("m", "sn", "y")}}
-	h, mem, snap := m.history(t)
-	if got := h.pass(snap, mem, began); !got.leaves.IsZero() {
-		t.Errorf("the Node has no label, and its name leaves at %s", got.leaves)
-	}
-	snap.Nodes, snap.Whole = snap.Nodes[1:], true
-	gone := began.Add(time.Hour)
-	if got, want := h.pass(snap, mem, gone), gone.Add(h.pub.RemoveAfter.Duration); len(got.gone) > 0 || !got.leaves.Equal(want) {
-		t.Errorf("the Node is gone: %v leave now, the next at %s, want %s", got.gone, got.leaves, want)
-	}
-	mem.prev = Previous{}
-	h.wrote(&inputs.Inputs{})
-	h.pass(snap, mem, gone)
-	if len(h.byName) != 1 || h.byName["y"] == nil {
-		t.Errorf("remembered are %v, want y", h.byName)
-	}
-}
-
-// TestMissingNames has several missing names at once.
-func TestMissingNames(t *testing.T) {
-	now := time.Now()
-	see := func(h *seats, snap *inputs.Snapshot, plan *topology.Plan) *look {
-		return h.look(h.pub.Rules.Gather(snap), snap, storedPlan(plan), now.Add(time.Minute))
-	}
-	want := func(l *look, want map[string]string) {
-		t.Helper()
-		got := map[string]string{}
-		for _, s := range l.missing {
-			got[s.name] = s.why
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-
-	// Node m is nameless, and is known to be y. So it is not x, of which nobody knows the Node.
-	plan := oneBlock([]string{"x", "y"})
-	plan.Nodes = []topology.Placement{{Node: "m", SlurmName: "y"}}
-	h := &seats{pub: complete(t, Publication{SlurmNames: "label:sn"})[0]}
-	want(see(h, &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("m")}}, plan), map[string]string{"x": "on no Node that is known", "y": "without a Slurm name"})
-
-	// The NodeSet makes one pod again: that of the name which was missed last.
-	plan = oneBlock([]string{"g0", "g1", "g2", "g3"})
-	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{withPods("n0", "a/g0"), withPods("n1", "a/g1"), withPods("n2", "a/g2"), withPods("n3", "a/g3")},
-		NodeSets: []inputs.NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: 2}}}
-	h = &seats{pub: complete(t, Publication{SlurmNames: "slinky:a"})[0]}
-	want(see(h, snap, plan), map[string]string{})
-	const givenUp, wanted = "without a worker pod, and no NodeSet is known to make it again", "without a worker pod, and the NodeSet has not made it again"
-	h.of("g1").since, h.of("g2").since, h.of("g3").since = now, now.Add(time.Second), now
-	for i := 1; i <= 3; i++ {
-		snap.Nodes[i].Workers = nil
-	}
-	want(see(h, snap, plan), map[string]string{"g1": givenUp, "g2": wanted, "g3": givenUp})
-	for name, s := range h.byName {
-		if !s.seen {
-			t.Errorf("the NodeSet of %s is not known", name)
-		}
-	}
-	want(see(h, snap, oneBlock([]string{"g0", "g1"})), map[string]string{"g1": wanted})
-	for name, s := range h.byName {
-		if published := name < "g2"; s.seen != published {
-			t.Errorf("the NodeSet of %s is known: %t, want %t", name, s.seen, published)
-		}
-	}
-}
-
-// TestOutsideNodeKeepsItsAnnotation has a Node that is not selected, with the name of a published
-// node that lost its label and stays.
-func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
-	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}},
-		nodes: []inputs.Node{node("n", "sc", "a"), node("m", "sn", "x")}}
-	h, mem, snap := m.history(t)
-	got := h.pass(snap, mem, time.Now())
-	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "no label sn says its name in Slurm"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || h.of("x").outside != &m.nodes[1] || h.of("x").fate != stays {
-		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
-	}
-	g := gathered{Inputs: got.Inputs, leaving: []*seat{h.of("x")}} // m was leaving before
-	if g.addLeaving(); g.Nodes["x"] != &m.nodes[0] {
-		t.Errorf("the marks of x are for Node %s, want n", g.Nodes["x"].Name)
-	}
-}
-
-// TestRenamedThenNameless takes the label from nodes that have just been renamed:
-// each stays under its last name, not the one before.
-func TestRenamedThenNameless(t *testing.T) {
-	call := func(format string) *inputs.Snapshot {
-		others := map[string]string{}
-		for i := 1; i <= 8; i++ {
-			others[fmt.Sprintf("gb200-%03d", i)] = format
-			if format != "" {
-				others[fmt.Sprintf("gb200-%03d", i)] = fmt.Sprintf(format, i)
-			}
-		}
-		return named(t, others)
-	}
-	store := newMemory(call("old%d"))
-	inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
-		store.pass(5 * time.Minute)
-		store.change(call("new%d"))
-		store.pass(5 * time.Minute)
-		wantNodes(t, store, "renamed", "gb200-[009-018],new[1-8]")
-		store.change(call(""))
-		store.pass(time.Hour)
-		wantNodes(t, store, "nameless", "gb200-[009-018],new[1-8]")
-		if left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; strings.Contains(left, "gb200") {
-			t.Errorf("left out %q", left)
-		}
-	})
 }
 
 // seatsOf are the seats of names whose Nodes are known.

@@ -3,7 +3,6 @@ package publisher
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/test/rig/sites"
@@ -242,111 +240,6 @@ func TestSeedBecomesFlat(t *testing.T) {
 		store.pass(10 * time.Minute)
 		if text := topologyOf(store); !strings.HasPrefix(text[strings.Index(text, "---"):], "---\n- topology: fabric\n  cluster_default: true\n") || !strings.HasSuffix(text, "- topology: flat\n  cluster_default: false\n  flat: true\n") {
 			t.Errorf("a partition may name flat:\n%s", text)
-		}
-	})
-}
-
-// TestSeedInConf leaves a seed in topology.conf, which can't become flat, beside the new gres.conf.
-func TestSeedInConf(t *testing.T) {
-	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{Format: "conf"}), withSeed, func(*Publisher) {
-		store.pass(time.Minute)
-		store.change(hgxSite(t, 0))
-		for range 3 {
-			store.pass(time.Hour)
-			set := store.filesAre(t, "reported", map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": hgxGres})
-			if set.Annotations[plandoc.AnnotationHeldReason] != "" || store.plan(t).Current.Number != 1 {
-				t.Errorf("revision %d, annotations %v", store.plan(t).Current.Number, set.Annotations)
-			}
-		}
-		store.change(hgxSite(t, 8))
-		store.pass(time.Hour)
-		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; strings.Contains(text, "seed") || !strings.Contains(text, "SwitchName=leaf-0 Nodes=h[01-04]\n") {
-			t.Errorf("topology.conf:\n%s", text)
-		}
-	})
-}
-
-// TestFlatOnRequest writes the flat topology that the site asks for, and keeps the file when it no longer asks.
-func TestFlatOnRequest(t *testing.T) {
-	store := newMemory(hgxSite(t, 0))
-	flat := map[string]string{"topology.yaml": flatFile, "gres.conf": hgxGres}
-	for _, pub := range []Publication{{FlatTopology: true}, {DefaultTopology: topology.FlatTopology}, {}} {
-		inBubble(t, store, complete(t, pub), func() {
-			store.pass(time.Hour)
-			store.filesAre(t, fmt.Sprint(pub.FlatTopology, pub.DefaultTopology), flat)
-			problems := store.plan(t).Current.Plan.Problems
-			if slices.ContainsFunc(problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }) {
-				t.Errorf("problems %v", problems)
-			}
-		})
-	}
-}
-
-// TestPlacesStay gives a publication other nodes altogether, none of which has a place. After people
-// have approved that, the published blocks stay, if the release takes blocks without nodes.
-func TestPlacesStay(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() {
-		store.pass(time.Hour)
-		before := textOf(store.get("slurm/quoin-slurm").Files)["topology.yaml"]
-		store.change(hgxSite(t, 0))
-		store.pass(24 * time.Hour)
-		if set := store.get("slurm/quoin-slurm"); !strings.HasPrefix(set.Annotations[plandoc.AnnotationHeldReason], "BigChange: 72 of 72 nodes would move or leave") || textOf(set.Files)["topology.yaml"] != before {
-			t.Errorf("annotations %v, files %v", set.Annotations, textOf(set.Files))
-		}
-		store.approve()
-		store.pass(time.Hour)
-		store.filesAre(t, "other nodes", map[string]string{"topology.yaml": withoutNodes.ReplaceAllString(before, ""), "gres.conf": hgxGres})
-		if d := store.plan(t); d.Held != nil {
-			t.Errorf("held %v", d.Held)
-		}
-	})
-}
-
-// TestFileStays keeps the published file when the configuration asks for switches that nobody knows.
-func TestFileStays(t *testing.T) {
-	bare := racks(t)
-	for i := range bare.Nodes {
-		bare.Nodes[i].Labels = nil
-		bare.Reports[bare.Nodes[i].Name].Tiers = nil
-	}
-	store := newMemory(bare)
-	for _, pub := range []Publication{{Format: "conf", Annotate: new(false)}, {Format: "conf", Annotate: new(false), Topology: "tree"}} {
-		inBubble(t, store, complete(t, pub), func() {
-			store.pass(time.Hour)
-			set := store.get("slurm/quoin-slurm")
-			if text := set.Files["topology.conf"]; !strings.Contains(text, "BlockName=") {
-				t.Errorf("topology %q: %s", pub.Topology, text)
-			}
-			if held := set.Annotations[plandoc.AnnotationHeldReason]; strings.HasPrefix(held, "NothingToPublish: no switch is known") != (pub.Topology == "tree") {
-				t.Errorf("topology %q: held %q", pub.Topology, held)
-			}
-		})
-	}
-}
-
-// withoutNodes are the nodes of blocks.
-var withoutNodes = regexp.MustCompile(` +nodes: .*\n`)
-
-// TestDomainsEnd has the GPUs of all racks say, twice, that they have no NVLink between machines any
-// more. Nothing moves, because that is not believed.
-func TestDomainsEnd(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		files := textOf(store.get("slurm/quoin-slurm").Files)
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels = nil
-		}
-		store.change(withGPUs(snap, func(_ string, g *topology.GPU) { g.Fabric = topology.Fabric{State: topology.FabricNotSupported} }))
-		store.pass(24 * time.Hour)
-		if held := store.filesAre(t, "no domain", files).Annotations[plandoc.AnnotationHeldReason]; held != "" {
-			t.Errorf("held %q", held)
-		}
-		if c := store.conditions["gb200-001"][nodestatus.ConditionFabric]; !c.True || c.Reason != topology.ReasonFabricMissing {
-			t.Errorf("gb200-001 has %+v", c)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,16 +25,6 @@ func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 		next.Reports[nodeName(i)].BootID += "-2"
 	}
 	return next
-}
-
-// TestMakeHoldsDecisions has nobody there who approves that a block is overfilled.
-func TestMakeHoldsDecisions(t *testing.T) {
-	pub, snap := complete(t, Publication{MaxDomainGPUs: oneRack})[0], racks(t)
-	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
-	again := makeOf(t, pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
-	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
-		t.Errorf("%v move, problems %v", nodes, again.Stored.Problems)
-	}
 }
 
 // TestMoversThatOverfillABlockAreHeld has 14 of 72 nodes name the NVLink domain of a full rack after a

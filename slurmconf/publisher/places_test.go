@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -17,25 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
-
-// TestLeftOutRest publishes a site whose H100 machines and nodes without GPUs are in
-// no block, and lets it rest.
-func TestLeftOutRest(t *testing.T) {
-	store := newMemory(snapshotOf(sites.Open(t, "mixed")))
-	inBubble(t, store, complete(t, Publication{ParentBlocks: 4}), func() {
-		store.pass(10 * time.Minute)
-		first := store.get("slurm/quoin-slurm")
-		blocks, _, _ := strings.Cut(first.Files["topology.yaml"], "tree:")
-		if strings.Contains(blocks, "hgx") || strings.Contains(blocks, "cpu") || !strings.Contains(blocks, "block_sizes: [18, 72]") {
-			t.Errorf("published\n%s", first.Files["topology.yaml"])
-		}
-		if got := store.notes["hgx-3"]; got != "fabric:leaf-h1" {
-			t.Errorf("hgx-3 is annotated %q", got)
-		}
-		store.change(store.snap)
-		store.rests(t, time.Hour)
-	})
-}
 
 // TestLeafBlocksRest publishes blocks of leaves, at first while labels are missing.
 func TestLeafBlocksRest(t *testing.T) {
@@ -83,39 +63,6 @@ func spines(n int, labelled func(rack int) bool) *inputs.Snapshot {
 		}
 	}
 	return snap
-}
-
-// TestParentsComeLate names racks by NVML before labels say which switches are above them.
-// Racks come while labels of other racks are missing. Each rack is put beside its neighbours,
-// because it keeps its first place for good.
-func TestParentsComeLate(t *testing.T) {
-	all, none := func(int) bool { return true }, func(int) bool { return false }
-	but := func(rack int) func(int) bool { return func(r int) bool { return r != rack } }
-	for name, steps := range map[string][]*inputs.Snapshot{
-		"all at first":          {spines(5, none), spines(5, all)},
-		"some at first":         {spines(5, but(3)), spines(5, all)},
-		"a new rack":            {spines(4, all), spines(5, but(4)), spines(5, all)},
-		"while others say none": {spines(4, all), spines(5, func(r int) bool { return r == 4 })},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(&inputs.Snapshot{})
-			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, SettleTime: publication.Default().SettleTime}), func() {
-				for _, snap := range steps {
-					store.change(snap)
-					store.pass(2 * time.Minute)
-				}
-				store.pass(5 * time.Minute) // Nodes are annotated
-				store.rests(t, time.Hour)
-			})
-			var got []string
-			for _, b := range blocksIn(t, store) {
-				got = append(got, cmp.Or(hostlist.Compress(b.Nodes), b.Name))
-			}
-			if diff := gocmp.Diff([]string{"r0-[0-2]", "r2-[0-2]", "r4-[0-2]", "spare-4", "r1-[0-2]", "r3-[0-2]", "spare-7", "spare-8"}, got); diff != "" {
-				t.Errorf("blocks (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 // TestParentsNeverCome publishes racks whose switches nobody names after the longest

@@ -7,48 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/test/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-// TestReadPlanRecalls publishes blocks alone. What the files do not say is in the stored
-// plan: the fabric of each topology, and the sizes of racks.
-func TestReadPlanRecalls(t *testing.T) {
-	old := siteOf(rackOf{"a", 1, 6}, rackOf{"b", 2, 6})
-	noLabels := siteOf(rackOf{"a", 1, 6}, rackOf{"b", 2, 6})
-	for i := range noLabels.Nodes {
-		noLabels.Nodes[i].Labels = map[string]string{nodelabels.Count: "1"}
-	}
-	blocks := Publication{Format: "yaml", Topology: "block", Fabrics: "separate"}
-	classes := blocks
-	classes.SizeClasses = []int{6, 3}
-	for _, tt := range []struct {
-		name     string
-		old, now *inputs.Snapshot
-		pub      Publication
-		want     []string
-	}{
-		{"no switch is known any more", old, noLabels, blocks, []string{"nvl-a", "nvl-b"}},
-		{"a rack has lost nodes before classes are set", siteOf(rackOf{"a", 1, 6}, rackOf{"a", 2, 6}), siteOf(rackOf{"a", 1, 6}, rackOf{"a", 2, 3}), classes, []string{"nvl"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			first, pub := complete(t, blocks)[0], complete(t, tt.pub)[0]
-			made := makeOf(t, first, first.Rules.Gather(tt.old), Previous{})
-			next := makeOf(t, pub, pub.Rules.Gather(tt.now), recalled(t, pub, made))
-			var got []string
-			for _, topo := range next.Plan.BlockTopologies() {
-				got = append(got, topo.Name)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("topologies (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 // TestReadPlan makes all kinds of files for all shipped sites. The stored plan and the files say the places of the plan
 // that was made. A plan that carries the stored one on makes the same, and no node's lines in gres.conf count as changed.

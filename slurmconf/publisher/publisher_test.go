@@ -66,16 +66,3 @@ func TestDeletedPublicationIsRestored(t *testing.T) {
 		restored()
 	})
 }
-
-func TestStoreErrorIsTriedAgain(t *testing.T) {
-	store := newMemory(racks(t))
-	store.edit(func() { store.broken = errors.New("connection refused") })
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(10 * time.Minute)
-		store.edit(func() { store.broken = nil })
-		store.pass(2 * time.Minute)
-		if len(store.published) != 1 {
-			t.Error("not published after the store came back")
-		}
-	})
-}

@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -143,54 +142,6 @@ func TestRollbackNeedsNewerSlurm(t *testing.T) {
 		}
 		if text := topologyOf(store); text != before {
 			t.Errorf("published %s\nbefore %s", text, before)
-		}
-	})
-}
-
-// TestOldSlurmKeepsItsTree has a tree for Slurm 24.11, and then blocks too: the tree goes on being published, also
-// when people approve the blocks.
-func TestOldSlurmKeepsItsTree(t *testing.T) {
-	keys := Publication{SlurmVersion: "24.11", Topology: "tree", SettleTime: Duration{Duration: time.Second}, RemoveAfter: Duration{Duration: time.Minute}}
-	store := newMemory(racksOf(t, ""))
-	inBubble(t, store, complete(t, keys), func() { store.pass(time.Hour) })
-	keys.Topology = ""
-	inBubble(t, store, complete(t, keys), func() {
-		store.pass(time.Hour)
-		held := store.plan(t).Held
-		if len(held) != 1 || held[0].Reason != placement.KindChange || !held[0].Alone {
-			t.Fatalf("held %+v, want the decision alone", held)
-		}
-		store.approveDigest(held[0].Digest)
-		fewer := racksOf(t, "")
-		fewer.Nodes = fewer.Nodes[1:]
-		store.change(fewer)
-		store.pass(time.Hour)
-		const why = "it is approved, and cannot be published: LintFatal: block topologies need Slurm 25.05 or newer"
-		if held = store.plan(t).Held; len(held) != 1 || !strings.Contains(held[0].Message, why) {
-			t.Errorf("held %+v, want %q", held, why)
-		}
-		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; !strings.Contains(text, "gb200-[002-018]") || strings.Contains(text, "BlockName") {
-			t.Errorf("the tree does not follow its nodes:\n%s", text)
-		}
-	})
-}
-
-// TestReleaseRemembered restarts the publisher while Slurm does not answer, and then upgrades Slurm.
-func TestReleaseRemembered(t *testing.T) {
-	store, slurm, pub := newMemory(racksOf(t, "")), &testSlurm{release: slurmconf.Release2411}, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}
-	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) { store.pass(time.Hour) })
-	planSaves := store.planSaves
-	slurm.set(func() { slurm.silent = true })
-	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) {
-		store.pass(time.Hour)
-		if set := store.get("slurm/quoin-slurm"); set.Files["topology.conf"] == "" || store.planSaves != planSaves {
-			t.Errorf("%d further plans, files %q", store.planSaves-planSaves, FileNames(set.Files))
-		}
-		slurm.set(func() { slurm.silent, slurm.release = false, slurmconf.Release2511 })
-		store.pass(time.Hour)
-		set, plan := store.get("slurm/quoin-slurm"), store.plan(t).Current
-		if set.Files["topology.conf"] == "" || plan.Plan.Policy["slurmVersion"] != "25.11" || plan.Number != 1 {
-			t.Errorf("after the upgrade revision %d for %q, files %q", plan.Number, plan.Plan.Policy["slurmVersion"], FileNames(set.Files))
 		}
 	})
 }

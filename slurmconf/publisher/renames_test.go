@@ -16,46 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// renamed are podsOn(72) after all of them were made again as w001 and so on.
-func renamedPods() pods {
-	p := pods{}
-	for i := 1; i <= 72; i++ {
-		p.run("a", fmt.Sprintf("w%03d", i), fmt.Sprintf("gb200-%03d", i))
-	}
-	return p
-}
-
-// TestSlinkyRenamesAll replaces a NodeSet by one of another name: the machines
-// stay where they are, so nobody is asked.
-func TestSlinkyRenamesAll(t *testing.T) {
-	waiting := pods{}
-	for i, name := range []string{"w001", "w002"} {
-		waiting.run("a", name, fmt.Sprintf("gb200-%03d", i+1))
-	}
-	for name, between := range map[string]pods{"at once": nil, "pods are away for a while": {}, "one after the other": waiting} {
-		t.Run(name, func(t *testing.T) {
-			slinkyBubble(t, podsOn(72), func(store *memory) {
-				before, notes, saves := wholeOf(store, "slurm/quoin-slurm"), maps.Clone(store.notes), store.saves
-				if between != nil {
-					store.change(between.on(t))
-					store.pass(5 * time.Minute)
-				}
-				store.change(renamedPods().on(t))
-				store.pass(5 * time.Minute)
-				got, whole := store.get("slurm/quoin-slurm"), wholeOf(store, "slurm/quoin-slurm")
-				for file, text := range before {
-					if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(text, "=g[", "=w["), " g[", " w["), whole[file]); diff != "" {
-						t.Errorf("%s (-renamed +got):\n%s", file, diff)
-					}
-				}
-				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[plandoc.AnnotationHeldReason] != "" || store.saves != saves {
-					t.Errorf("held %q, %d writes of files; annotations (-was +is):\n%s", got.Annotations[plandoc.AnnotationHeldReason], store.saves-saves, diff)
-				}
-			})
-		})
-	}
-}
-
 // TestMassRenameByLabelIsHeld renames nodes by their label, which may be a mistake
 // where they are many.
 func TestMassRenameByLabelIsHeld(t *testing.T) {

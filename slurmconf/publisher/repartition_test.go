@@ -247,44 +247,6 @@ func TestDividedRackMerges(t *testing.T) {
 	})
 }
 
-// TestFlappingTrayIsNotFollowed has trays that are in another clique by turns. Nobody follows them, or once within
-// an hour.
-func TestFlappingTrayIsNotFollowed(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		first int // of the trays up to gb200-018 that flap together
-		every time.Duration
-		moves int
-	}{
-		{"one tray, faster than a change is confirmed", 18, 5 * time.Second, 0},
-		{"one tray, slower", 18, 3 * time.Minute, 4},
-		{"two trays, faster", 17, 5 * time.Second, 0},
-		{"two trays, slower", 17, 80 * time.Second, 1},
-		{"two trays, all day", 17, 25 * time.Minute, 17},
-		{"nine trays, slower", 10, 80 * time.Second, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newPartitionedSite(t, 4)
-			s.run(t, Publication{}, func() {
-				revision := s.store.plan(t).Current.Number
-				for range 20 {
-					s.now(tt.first, 18, 52)
-					s.store.pass(tt.every)
-					s.now(tt.first, 18, 1)
-					s.store.pass(tt.every)
-				}
-				if d := s.store.plan(t); d.Current.Number > revision+tt.moves {
-					t.Errorf("revision %d, was %d: %s", d.Current.Number, revision, d.Current.Why)
-				}
-				s.store.pass(70 * time.Minute)
-				if got, held := s.blocks(t), s.held(t); got != "1:18 2:18 3:18 4:18" || len(held) > 0 {
-					t.Errorf("blocks %s, held %+v after it is over", got, held)
-				}
-			})
-		})
-	}
-}
-
 // TestDividedRackOfSlowSlurm has a Slurm whose last answer is older than jobsAge. Slurm is asked before people are. Then a
 // job keeps the nodes in place, and at last Slurm does not answer.
 func TestDividedRackOfSlowSlurm(t *testing.T) {

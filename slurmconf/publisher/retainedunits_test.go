@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // fileOf returns the topologies of what the memory has published.
@@ -125,30 +124,6 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 	}
 }
 
-// TestHeldKeepsAnnotations has a change held while a topology is on its way out, and the file still has it:
-// no annotation goes back to it.
-func TestHeldKeepsAnnotations(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
-	inBubble(t, store, complete(t, Publication{Topology: "block", RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
-		store.pass(3 * time.Minute)
-		store.change(racksWithout(t, 20))
-		store.pass(time.Hour)
-		if _, topologies := fileOf(t, store); len(topologies) != 2 {
-			t.Fatalf("the tree has left the file: %v", topologies)
-		}
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
-			t.Fatalf("held %q", held)
-		}
-		for node, spec := range store.notes {
-			if strings.Contains(spec, "fabric:") || spec == "" {
-				t.Fatalf("node %s is annotated %q", node, spec)
-			}
-		}
-		wantKnown(t, store)
-	})
-}
-
 // TestLeafTurnsInner has a nearer tier of switches become known: what was a leaf
 // has switches below it, under another name while annotations name the leaf.
 func TestLeafTurnsInner(t *testing.T) {
@@ -204,33 +179,6 @@ func TestConfTurnsToLeaves(t *testing.T) {
 	got := blocksIn(t, store)
 	if len(got) != 4 || slices.ContainsFunc(got, func(b topology.Block) bool { return slices.Contains(was, b.Name) || len(b.Nodes) == 0 }) {
 		t.Errorf("blocks %v, want the leaves alone", got)
-	}
-}
-
-// TestKindIsTakenBack turns blocks of NVLink domains to leaves and back before they
-// have left the file: their order, names and size are as they were, and silent nodes
-// where they were.
-func TestKindIsTakenBack(t *testing.T) {
-	store := newMemory(racks(t))
-	of := func(by string) []*publication.Cluster {
-		return complete(t, Publication{BlocksBy: by, Topology: "block", MaxChange: new(1.0)})
-	}
-	inBubble(t, store, of("nvlink"), func() {
-		store.pass(5 * time.Minute)
-		store.change(racks(t, simulated.Fault{Node: "gb200-003", Fabric: "inProgress"}))
-		store.pass(5 * time.Minute)
-	})
-	before := store.get("slurm/quoin-slurm").Files["topology.yaml"]
-	inBubble(t, store, of("leaf"), func() { store.pass(time.Minute) })
-	if !strings.Contains(store.get("slurm/quoin-slurm").Files["topology.yaml"], "topology: leaf\n") {
-		t.Fatal("not by leaf")
-	}
-	inBubble(t, store, of("nvlink"), func() {
-		store.pass(time.Hour)
-		wantKnown(t, store)
-	})
-	if diff := cmp.Diff(before, store.get("slurm/quoin-slurm").Files["topology.yaml"]); diff != "" {
-		t.Errorf("(-before +after):\n%s", diff)
 	}
 }
 

@@ -129,33 +129,3 @@ func TestPlanDamaged(t *testing.T) {
 		}
 	})
 }
-
-// TestHeldPlan stores what a publication would be. Labels and series have the places in the published files until
-// somebody approves.
-func TestHeldPlan(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubbleWith(t, store, complete(t, Publication{Labels: true}), func(*Publisher) {}, func(p *Publisher) {
-		store.pass(time.Hour)
-		labels, series := labelsOf(store, "gb200-001", 1), nodeInfoSeries(t, p.metrics)
-		store.change(racksMoved(t, 39))
-		store.pass(time.Hour)
-		d := store.plan(t)
-		if len(d.Held) != 1 || d.Wanted == nil || !d.Held[0].Waits || d.Held[0].Since.IsZero() {
-			t.Fatalf("held %+v", d.Held)
-		}
-		files, err := d.Wanted.Files()
-		if err != nil || plandoc.Digest(files) != d.Held[0].Digest {
-			t.Errorf("%v, the wanted plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held[0].Digest)
-		}
-		store.rests(t, 24*time.Hour)
-		wantMarks(t, store, "held", "gb200-001", labels)
-		for key, labels := range nodeInfoSeries(t, p.metrics) {
-			if labels["block"] != series[key]["block"] {
-				t.Errorf("%s: block %q, published is %q", key, labels["block"], series[key]["block"])
-			}
-		}
-		store.approve()
-		store.pass(time.Hour)
-		wantMarks(t, store, "approved", "gb200-001", labelsOf(store, "gb200-019", 2))
-	})
-}

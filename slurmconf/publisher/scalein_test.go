@@ -49,50 +49,6 @@ func nodeSetBubble(t *testing.T, n *nodeSet, pub Publication, steps func(store *
 	})
 }
 
-// wantPlaces wants so many nodes to have a place, and none to be held.
-func wantPlaces(t *testing.T, store *memory, what string, want int) {
-	t.Helper()
-	if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != want || len(d.Moves) > 0 {
-		t.Errorf("%s: held %+v, remembered %v, and %d nodes have a place, want %d", what, d.Held, d.Moves, len(d.Current.Plan.Places()), want)
-	}
-}
-
-// TestScaledInByReplicas scales a NodeSet in by more than maxChange. The nodes leave after
-// removeAfter, and nobody is asked.
-func TestScaledInByReplicas(t *testing.T) {
-	for _, membership := range []string{"annotation", "file"} {
-		t.Run(membership, func(t *testing.T) {
-			n := newNodeSet()
-			nodeSetBubble(t, n, Publication{Membership: membership}, func(store *memory) {
-				file := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
-				saves, before := store.saves, file()
-				n.wants = 42
-				store.change(n.on(t))
-				store.pass(time.Minute)
-				wantPlaces(t, store, "no pod has gone yet", 72)
-				n.end(31, 60)
-				store.change(n.on(t))
-				store.pass(9 * time.Minute)
-				wantPlaces(t, store, "the pods have just gone", 72)
-				store.pass(2 * time.Minute)
-				wantPlaces(t, store, "scaled in", 42)
-				if wrote, same := store.saves-saves, file() == before; wrote != 1 || same != (membership == "annotation") {
-					t.Errorf("%d writes, want one, and the file is the same: %t", wrote, same)
-				}
-				for i := 1; i <= 72; i++ { // the next pod has its place at once
-					if node := fmt.Sprintf("gb200-%03d", i); store.notes[node] == "" {
-						t.Errorf("%s lost its annotation", node)
-					}
-				}
-				n.wants, n.pods = 72, podsOn(72)
-				store.change(n.on(t))
-				store.pass(10 * time.Minute)
-				wantPlaces(t, store, "scaled out", 72)
-			})
-		})
-	}
-}
-
 // TestScaledInToNothing scales a NodeSet to 0 replicas. All its nodes leave, and none is held.
 // If they are the last nodes, the published files stay.
 func TestScaledInToNothing(t *testing.T) {
@@ -142,21 +98,4 @@ func TestScaledInToNothing(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestPodsThatAreNotMadeAgain deletes 30 of 72 pods that their NodeSet still wants.
-func TestPodsThatAreNotMadeAgain(t *testing.T) {
-	n := newNodeSet()
-	nodeSetBubble(t, n, Publication{}, func(store *memory) {
-		n.end(31, 60)
-		store.change(n.on(t))
-		store.pass(20 * time.Minute)
-		if d := store.plan(t); len(d.Held) != 1 || d.Held[0].Reason != "BigChange" || len(d.Current.Plan.Places()) != 72 {
-			t.Errorf("held %+v, and %d nodes have a place, want BigChange and 72", d.Held, len(d.Current.Plan.Places()))
-		}
-		n.wants = 42 // now nobody wants them
-		store.change(n.on(t))
-		store.pass(time.Minute)
-		wantPlaces(t, store, "scaled in", 42)
-	})
 }

@@ -117,43 +117,6 @@ func TestNamesOfPodsStayLonger(t *testing.T) {
 	}
 }
 
-// TestSmallSettingsChange takes few nodes away by a selector. They leave at once, nobody is asked, and
-// what the plan was made by is known.
-func TestSmallSettingsChange(t *testing.T) {
-	store := newMemory(whole(labelled(t, "pool", "a", "a", firstNodes(14, "b"))))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "pool=a"}}), func() {
-		store.pass(time.Minute)
-		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != 58 || d.Current.Plan.Policy[keySelector] != "pool=a" {
-			t.Errorf("held %+v, %d nodes, keys %v", d.Held, len(d.Current.Plan.Places()), d.Current.Plan.Policy)
-		}
-	})
-}
-
-// TestSettingsWithoutEffect changes a selector that selects the same nodes. The stored plan has the new
-// keys then, so that nodes which lose their label later leave by the label, and after removeAfter.
-func TestSettingsWithoutEffect(t *testing.T) {
-	store := newMemory(whole(labelled(t, "pool", "a", "a", nil)))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
-	files := store.get("slurm/quoin-slurm").Clone()
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "pool=a"}}), func() {
-		store.pass(5 * time.Minute)
-		d, saves := store.plan(t), store.planSaves
-		if diff := cmp.Diff(files, store.get("slurm/quoin-slurm")); diff != "" || d.Current.Number != 1 || d.Current.Plan.Policy[keySelector] != "pool=a" {
-			t.Errorf("revision %d, keys %v, files (-before +after):\n%s", d.Current.Number, d.Current.Plan.Policy, diff)
-		}
-		store.change(whole(labelled(t, "pool", "a", "a", firstNodes(10, ""))))
-		store.pass(9 * time.Minute)
-		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != 72 || store.planSaves != saves+1 { // since when they are missing
-			t.Errorf("labels are gone for 9 minutes: held %+v, %d nodes, %d writes", d.Held, len(d.Current.Plan.Places()), store.planSaves-saves)
-		}
-		store.pass(2 * time.Minute)
-		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != 62 {
-			t.Errorf("labels are gone: held %+v, %d nodes", d.Held, len(d.Current.Plan.Places()))
-		}
-	})
-}
-
 // TestPublicationIsRenamed gives a publication another name and the same ConfigMap: it goes on with all
 // that it knew, and nobody is told to delete files that are in use. A stored plan that nobody can read changes nothing.
 func TestPublicationIsRenamed(t *testing.T) {

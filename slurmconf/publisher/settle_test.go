@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -30,38 +27,6 @@ func inOtherRack(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 	}
 	labels["gb200-003"][topology.CliqueLabel] = labels["gb200-020"][topology.CliqueLabel]
 	return snap
-}
-
-// TestHeldMoveAfterRestart holds a big move that must last longer than settleTime. The next
-// publisher does not know yet whether the move stands: it is held on, and nothing is written.
-func TestHeldMoveAfterRestart(t *testing.T) {
-	store := newMemory(racks(t))
-	pubs := confirmAfter(5*time.Minute, complete(t, Publication{SettleTime: publication.Default().SettleTime}))
-	inBubble(t, store, pubs, func() {
-		store.pass(5 * time.Minute)
-		store.change(racksMoved(t, 20))
-		store.pass(10 * time.Minute)
-	})
-	before, saves := store.plan(t), store.saves+store.planSaves
-	if len(before.Held) != 1 || before.Held[0].Reason != "BigChange" {
-		t.Fatalf("held %+v, want BigChange", before.Held)
-	}
-	inBubble(t, store, pubs, func() {
-		for _, wait := range []time.Duration{30 * time.Second, 4 * time.Minute, 10 * time.Minute} {
-			store.pass(wait)
-			d, said := store.plan(t), store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld]
-			if diff := cmp.Diff(before.Held, d.Held); diff != "" || said != before.Held[0].Digest || store.saves+store.planSaves != saves {
-				t.Errorf("after %s, %d writes, annotation %q, held (-before +after):\n%s", wait, store.saves+store.planSaves-saves, said, diff)
-			}
-		}
-	})
-	store.snap = racks(t)
-	inBubble(t, store, pubs, func() {
-		store.pass(30 * time.Second)
-		if d := store.plan(t); d.Held != nil {
-			t.Errorf("the nodes are back, and held is %+v", d.Held)
-		}
-	})
 }
 
 const movedToRack2 = "nodes: gb200-[001-002,004-018]\n"
@@ -124,22 +89,4 @@ func TestReadingStands(t *testing.T) {
 			t.Errorf("not moved in two minutes of another's changes:\n%s", got)
 		}
 	})
-}
-
-// TestRestAsksNothing counts the passes of a publisher that finds all as it should be, once
-// annotations would have been written.
-func TestRestAsksNothing(t *testing.T) {
-	no := false
-	store := newMemory(racks(t))
-	pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime, Annotate: &no})
-	for range 2 {
-		inBubble(t, store, pubs, func() {
-			store.pass(time.Minute + pubs[0].LoadTimeout.Duration)
-			loads := store.loads
-			store.pass(time.Hour)
-			if store.loads != loads {
-				t.Errorf("%d passes at rest", store.loads-loads)
-			}
-		})
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // TestLabelAloneMovesNothing gives a node the label of another rack while no
@@ -118,19 +117,6 @@ func TestTreeLosesItsTiers(t *testing.T) {
 	})
 }
 
-// TestNewParentsAreGuarded renames all spines: no node changes its leaf.
-func TestNewParentsAreGuarded(t *testing.T) {
-	store := newMemory(fabricOf(3))
-	inBubble(t, store, complete(t, Publication{Topology: "tree"}), func() {
-		store.pass(time.Minute)
-		store.change(fabricOf(3, func(_ string, labels map[string]string) { labels[nodelabels.DefaultTiers[1]] += "b" }))
-		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
-			t.Errorf("held reason %q", held)
-		}
-	})
-}
-
 // TestUnitsStayWhileNamed moves all nodes of a leaf, by and by, to another: the
 // old one, which is to be forgotten, leaves the file after the last annotation.
 func TestUnitsStayWhileNamed(t *testing.T) {
@@ -191,43 +177,4 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestForgottenBlock is configured while its rack reboots, and after the rack has
-// gone.
-func TestForgottenBlock(t *testing.T) {
-	const key = "slurm/quoin-slurm"
-	rack := func(fault simulated.Fault) *inputs.Snapshot {
-		var faults []simulated.Fault
-		for i := range 18 {
-			fault.Node = fmt.Sprintf("gb200-%03d", i+1)
-			faults = append(faults, fault)
-		}
-		return racks(t, faults...)
-	}
-	store := newMemory(racks(t))
-	var block, before string
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(5 * time.Minute)
-		before = store.get(key).Files["topology.yaml"]
-		block = strings.TrimPrefix(slices.Collect(topology.SpecUnits(store.notes["gb200-001"]))[0], "nvl:")
-	})
-	inBubble(t, store, complete(t, Publication{ForgetBlocks: []string{block}, MaxChange: new(1.0)}), func() {
-		for _, fault := range []simulated.Fault{{}, {Fabric: "inProgress", Reboot: true}, {NoReport: true}} {
-			store.change(rack(fault))
-			store.pass(time.Hour)
-			if diff := cmp.Diff(before, store.get(key).Files["topology.yaml"]); diff != "" {
-				t.Errorf("%+v (-was +is):\n%s", fault, diff)
-			}
-		}
-		store.change(rack(simulated.Fault{Absent: true}))
-		store.pass(5 * time.Minute)
-		if diff := cmp.Diff(before, store.get(key).Files["topology.yaml"]); diff != "" {
-			t.Errorf("gone for five minutes (-was +is):\n%s", diff)
-		}
-		store.pass(time.Hour)
-		if text := store.get(key).Files["topology.yaml"]; strings.Contains(text, block) {
-			t.Errorf("the rack is gone and its block stays:\n%s", text)
-		}
-	})
 }

@@ -1,8 +1,6 @@
 package publisher
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -135,32 +133,5 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 				t.Errorf("%d writes that say what nodes wait for", store.waitSaves)
 			}
 		})
-	})
-}
-
-// TestWaitsAreLogged has the log name what nodes wait for, once.
-func TestWaitsAreLogged(t *testing.T) {
-	store, log := newMemory(racks(t)), &bytes.Buffer{}
-	pubs := confirmAfter(2*time.Minute, complete(t, Publication{}))
-	prepare := func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }
-	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
-		said := func(when, want string) {
-			t.Helper()
-			store.pass(time.Minute)
-			if got := log.String(); strings.Count(got, want) != 1 {
-				t.Errorf("%s: the log says\n%s", when, got)
-			}
-			log.Reset()
-			store.pass(10 * time.Minute)
-			if got := log.String(); strings.Contains(got, want) {
-				t.Errorf("%s, later: the log says\n%s", when, got)
-			}
-			log.Reset()
-		}
-		said("new blocks", "loadTimeout, until 2000-01-01T00:02:00Z: nodes get annotations and labels with new blocks or switches")
-		store.change(inOtherRack(t))
-		said("a node moves", "new places are confirmed, until 2000-01-01T00:13:00Z: nodes move")
-		store.change(inOtherRack(t, simulated.Fault{Node: "gb200-072", Absent: true}))
-		said("a node is gone", "removeAfter, until 2000-01-01T00:32:00Z: nodes that are gone leave the files")
 	})
 }

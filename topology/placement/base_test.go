@@ -114,21 +114,6 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 	}
 }
 
-// TestNodesWithoutLeafAreNoDomain has nodes without a Slurm name that name a spine and no leaf, and others
-// without GPUs: they are no domain of 24 nodes.
-func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
-	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
-	facts := inFabric("a", 1, 18)
-	var unnamed []topology.Facts
-	for range 24 {
-		noLeaf, noGPUs := topology.Facts{Labels: topology.Labels{GPUs: 8, Tiers: []string{"", "spine"}}}, topology.Facts{Labels: topology.Labels{Tiers: []string{"leaf-of-cpus"}}}
-		unnamed = append(unnamed, noLeaf, noGPUs)
-	}
-	if got := mustPlan(t, facts, &given{Unnamed: unnamed}, byLeaf).BaseBlockSize(); got != 18 {
-		t.Errorf("base %d", got)
-	}
-}
-
 // TestLeafOfTwoWriters has one leaf of 18 nodes that two writers name differently. Only two nodes have a name
 // in Slurm, and only these have the names of both writers. The leaf is one domain.
 func TestLeafOfTwoWriters(t *testing.T) {

@@ -173,21 +173,6 @@ func TestCablesOfSeparateFabrics(t *testing.T) {
 	})
 }
 
-// TestCablesOrderBlocks has racks whose parents are known by cables, in place of labels.
-func TestCablesOrderBlocks(t *testing.T) {
-	racks := func() []topology.Facts { return slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6)) }
-	policy := inFours
-	policy.Cables = true
-	want := mustPlan(t, racks(), nil, policy)
-	got := mustPlan(t, byCables(topology.SourceCables, racks()), nil, policy)
-	if got := spines(got, racks()); got != "s1 s1 s1 - s2 s2 - - s3 - - -" {
-		t.Errorf("%s", got)
-	}
-	if diff := cmp.Diff(want.BlockTopologies(), got.BlockTopologies()); diff != "" {
-		t.Errorf("(-by labels +by cables):\n%s", diff)
-	}
-}
-
 // TestLLDP has leaves by LLDP, which go after labels.
 func TestLLDP(t *testing.T) {
 	alone := mustPlan(t, byCables(topology.SourceLLDP, leaves(nil, nil)), nil, short)

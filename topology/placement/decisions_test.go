@@ -236,34 +236,6 @@ func TestHeldKind(t *testing.T) {
 	}
 }
 
-// TestKeptTopologyKeepsAnother has two fabrics joined and size classes set. The only rack that would be in topology
-// nvl-a is kept in nvl-b, so that nvl-a would go too: people decide about both.
-func TestKeptTopologyKeepsAnother(t *testing.T) {
-	base, classes := divided, divided
-	base.BaseBlockSize, classes.SizeClasses, classes.Waits = 4, []int{6, 4}, allWait
-	facts := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 4))
-	old := mustPlan(t, facts, nil, base)
-	facts = belowCore("core", facts)
-	plan := mustPlan(t, facts, previous(old), classes)
-	if got, want := topologies(plan), "nvl-a[4]* 01; nvl-b[4] 02"; got != want {
-		t.Errorf("planned %s, want %s", got, want)
-	}
-	if got, want := decisionsText(choicesOf(t, placement.TopologiesChange, facts, previous(old), classes)), "nvl-b -> nvl-a; nvl-a -> nvl"; got != want {
-		t.Errorf("decisions %s, want %s", got, want)
-	}
-	// All racks are kept in nvl-a, and the rack of nvl-b has left: nothing can keep nvl-b.
-	facts = inFabric("a", 1, 4, 3)
-	old = mustPlan(t, slices.Concat(facts, inFabric("b", 3, 3)), nil, divided)
-	for i := range old.Topologies {
-		old.Topologies[i].Fabric = "core"
-	}
-	classes.SizeClasses, classes.Forget = []int{6, 3}, []string{old.Places()["r003n01"].Block}
-	facts = belowCore("core", facts)
-	if got, want := decisionsText(choicesOf(t, placement.TopologiesChange, facts, previous(old), classes)), "nvl-a -> nvl-6, nvl-b; nvl-b -> "; got != want {
-		t.Errorf("decisions %s, want %s", got, want)
-	}
-}
-
 // TestHeldJoiners has four nodes of a full block move to a rack that waits, and four new nodes name that block: the
 // first four stay, so the block has no room for the others.
 func TestHeldJoiners(t *testing.T) {
@@ -303,37 +275,5 @@ func TestHeldJoiners(t *testing.T) {
 	}
 	if len(found.Held) != 8 {
 		t.Errorf("held nodes %v", found.Held)
-	}
-}
-
-// TestKindWithoutAnnotations has a topology change its kind on a site without annotations: nobody decides about that,
-// whatever is in use.
-func TestKindWithoutAnnotations(t *testing.T) {
-	old := *mustPlan(t, inFabric("a", 1, 4, 4), nil, divided)
-	old.Topologies = old.Topologies[:1]
-	old.Topologies[0].Name = topology.ConfTopology
-	policy := divided
-	policy.OneTopology, policy.TreeOnly = true, true
-	for _, policy.Annotates = range []bool{false, true} {
-		prev := given{Plan: &old, InUse: map[string]bool{topology.ConfTopology + ":": true}}
-		if got := choicesOf(t, placement.TopologyInUse, inFabric("a", 1, 4, 4), &prev, policy); (len(got) == 1) != policy.Annotates {
-			t.Errorf("annotates %t: decisions %+v", policy.Annotates, got)
-		}
-	}
-}
-
-// TestForgetAllRacks forgets all racks of two topologies: nobody decides about topologies of a site without racks.
-func TestForgetAllRacks(t *testing.T) {
-	old := mustPlan(t, slices.Concat(inFabric("a", 1, 4), inFabric("b", 2, 4)), nil, divided)
-	policy := divided
-	policy.Waits = allWait
-	for _, b := range old.Blocks() {
-		policy.Forget = append(policy.Forget, b.Name)
-	}
-	if got := choicesOf(t, placement.TopologiesChange, nil, previous(old), policy); len(got) > 0 {
-		t.Errorf("decisions %+v", got)
-	}
-	if got := topologies(mustPlan(t, nil, previous(old), policy)); got != "" {
-		t.Errorf("planned %s", got)
 	}
 }

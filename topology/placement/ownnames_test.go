@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // inFile is a plan that was read from a file with topologies of some blocks or switches.
@@ -66,18 +65,6 @@ func TestBlocksOfAFile(t *testing.T) {
 				t.Errorf("later (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestTopologyOfAFile: people are asked before a topology that they named goes, because partitions may name it.
-func TestTopologyOfAFile(t *testing.T) {
-	facts := site(2, 4)
-	for name, want := range map[string]string{"mine": "mine -> nvl", topology.NVLinkTopology: "", topology.ConfTopology: ""} {
-		old := inFile([]topology.Block{{Name: "rack-a", Nodes: slurmNamesOf(facts[:4])}}, nil)
-		old.Topologies[0].Name = name
-		if diff := cmp.Diff(want, decisionsText(choicesOf(t, placement.TopologiesChange, facts, old, short))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }
 

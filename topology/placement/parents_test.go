@@ -153,17 +153,3 @@ func TestPlanParentsAtRandom(t *testing.T) {
 		}
 	}
 }
-
-// TestPlanBesideSilentNeighbours puts a new rack behind the racks below its switch, even while
-// these racks say nothing. A rack whose switch is not known goes to the end.
-func TestPlanBesideSilentNeighbours(t *testing.T) {
-	facts := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
-	prev := fromFile(mustPlan(t, facts, nil, short))
-	for i := range facts[:4] {
-		facts[i].Labels.Tiers, facts[i].Report = nil, nil
-	}
-	current := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
-	if got := topologies(current); len(current.Blocks()) != 5 || !strings.HasSuffix(got, " 09 03 08") {
-		t.Errorf("blocks %s, want 09 03 08 last", got)
-	}
-}

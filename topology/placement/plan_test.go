@@ -2,7 +2,6 @@ package placement_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -174,73 +173,12 @@ func changed(old, current []string) (gone, added int) {
 
 var short = placement.Policy{EmptyLeaves: true}
 
-func TestPlanIsDeterministic(t *testing.T) {
-	facts := site(12, 18)
-	want := mustPlan(t, facts, nil, short)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		rng.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] })
-		if diff := cmp.Diff(want, mustPlan(t, facts, nil, short)); diff != "" {
-			t.Fatalf("another order of the same facts gives another plan (-want +got):\n%s", diff)
-		}
-	}
-	if diff := cmp.Diff(want, mustPlan(t, facts, fromFile(want), short)); diff != "" {
-		t.Errorf("the same facts after publishing give another plan (-want +got):\n%s", diff)
-	}
-}
-
 func blockNames(blocks []topology.Block) []string {
 	var out []string
 	for _, b := range blocks {
 		out = append(out, b.Name)
 	}
 	return out
-}
-
-func TestPlanBlockNames(t *testing.T) {
-	set := func(u topology.UUID, clique uint32) func(int, *topology.Facts) {
-		return func(_ int, f *topology.Facts) {
-			give(f, topology.Fabric{ClusterUUID: u, CliqueID: clique, State: topology.FabricCompleted})
-		}
-	}
-	a, b := topology.UUID{0x8a, 0x61, 0xc3, 0x02, 1}, topology.UUID{0x8a, 0x61, 0xc3, 0x02, 2}
-	one := rack(1, 2, set(a, 4294967295))
-	plan := mustPlan(t, one, nil, short)
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(plan.Blocks())); diff != "" {
-		t.Error(diff)
-	}
-	both := slices.Concat(one, rack(2, 2, set(b, 4294967295)))
-	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, nil, short).Blocks())); diff != "" {
-		t.Error("two new domains with one short name:", diff)
-	}
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, fromFile(plan), short).Blocks())); diff != "" {
-		t.Error("the published name did not stay:", diff)
-	}
-
-	// Whichever comes first or falls silent, no block is renamed or merged.
-	old := mustPlan(t, both, fromFile(plan), short)
-	want := lines(old)
-	for range 3 {
-		old = mustPlan(t, both, fromFile(old), short)
-		if diff := cmp.Diff(want, lines(old)); diff != "" {
-			t.Fatal("unchanged facts change the plan:", diff)
-		}
-	}
-	silent := slices.Clone(both)
-	for i := range 2 {
-		silent[i].Report = nil
-	}
-	if diff := cmp.Diff(want, lines(mustPlan(t, silent, fromFile(old), short))); diff != "" {
-		t.Error("the first domain fell silent:", diff)
-	}
-	if got := mustPlan(t, silent, previous(plan), short); len(got.Blocks()) != 2 || len(got.Blocks()[0].Nodes) != 2 || len(got.Blocks()[1].Nodes) != 2 {
-		t.Errorf("the second domain came while the first was silent: %v", lines(got))
-	}
-	// A rack whose nodes have all been renamed is still that rack.
-	renamed := rack(3, 2, set(a, 4294967295))
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(mustPlan(t, renamed, fromFile(plan), short).Blocks())); diff != "" {
-		t.Error("a rack with new names for its nodes:", diff)
-	}
 }
 
 // TestPlanWhy takes facts from one node of a rack, or puts doubtful ones in their place, and says where the node is and why.

@@ -81,33 +81,6 @@ func TestPlanForgets(t *testing.T) {
 	})
 }
 
-// TestPlanLabelDoubted has all nodes of a block stay against their labels, while a new rack of the
-// block's clique comes up: a domain is one block, and only reports move the others.
-func TestPlanLabelDoubted(t *testing.T) {
-	facts := site(2, 4)
-	prev := previous(mustPlan(t, facts, nil, short))
-	newRack := rack(1, 4)
-	for i := range newRack {
-		newRack[i].Name, newRack[i].SlurmName = "new"+newRack[i].Name, "new"+newRack[i].SlurmName
-		f := facts[4].Report.GPUs[0].Fabric
-		facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
-	}
-	at := mustPlan(t, append(facts, newRack...), prev, short).Places()
-	for i := range newRack {
-		if stays, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; stays.Block != prev.Places()[facts[i].SlurmName].Block || stays.Block != fresh.Block {
-			t.Errorf("%s is in block %q, and the new %s in %q", facts[i].SlurmName, stays.Block, newRack[i].SlurmName, fresh.Block)
-		}
-		f := facts[4].Report
-		facts[i].Report = &topology.Node{Name: facts[i].Name, GPUs: f.GPUs, Domain: f.Domain}
-	}
-	at = mustPlan(t, append(facts, newRack...), prev, short).Places()
-	for i := range newRack {
-		if moved, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; moved.Block != at[facts[4].SlurmName].Block || fresh.Block != prev.Places()[facts[i].SlurmName].Block {
-			t.Errorf("%s has reported and is in block %q, and the new %s is in %q", facts[i].SlurmName, moved.Block, newRack[i].SlurmName, fresh.Block)
-		}
-	}
-}
-
 // TestPlanLabelsAlone gives one node the label of another rack, of a clique or of a domain. The node moves only
 // if labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {

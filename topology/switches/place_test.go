@@ -218,26 +218,6 @@ func TestChangesThatMoveNobody(t *testing.T) {
 	}
 }
 
-// TestAddRack: a rack that comes adds its leaf, and changes nothing else.
-func TestAddRack(t *testing.T) {
-	l := racks(2, 4, 8, 4)
-	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
-	l.addRack(3, 4, 8, 4)
-	second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
-	for node, tiers := range first.Tiers {
-		if diff := cmp.Diff(tiers, second.Tiers[node]); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", node, diff)
-		}
-	}
-	if got := len(second.Groups); got != len(first.Groups)+1 || len(second.Tiers) != 12 {
-		t.Errorf("%d groups and %d nodes, want one more group than %d, and 12 nodes", got, len(second.Tiers), len(first.Groups))
-	}
-	leaf := second.Tiers["r3n1"]
-	if leaf[0] == first.Tiers["r1n1"][0] || leaf[1] != first.Tiers["r1n1"][1] {
-		t.Errorf("the new rack is at %q", leaf)
-	}
-}
-
 // TestLLDP places nodes by the switches that they see. Nothing says what is above these. A text goes
 // before LLDP.
 func TestLLDP(t *testing.T) {
@@ -311,34 +291,6 @@ func TestStaysByLLDP(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestTie: a node that is half on one leaf and half on another stays where it is published. It moves
-// only if more than half of its adapters say so.
-func TestTie(t *testing.T) {
-	l := newLab()
-	l.leaf("spine")
-	for _, leaf := range []string{"a", "b"} {
-		l.leaf(leaf)
-		l.join(leaf, "spine", 1)
-		for n := range 3 {
-			l.host(fmt.Sprintf("%s%d", leaf, n), leaf, leaf)
-		}
-	}
-	l.host("x", "a", "b")
-	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
-	a, b := first.Tiers["a0"], first.Tiers["b0"]
-	for _, at := range [][]string{a, b} {
-		x := l.node("x", at...)
-		nodes := append(again(first, l.nodes()[:6]), x)
-		if r := Place([]*Fabric{l.fabric()}, nodes, first.Groups); r.Tiers["x"][0] != at[0] {
-			t.Errorf("x is published at %q, and moves to %q", at, r.Tiers["x"])
-		}
-		x.Adapters = x.Adapters[1:] // the other cable is all that the node has
-		if r := Place([]*Fabric{l.fabric()}, append(nodes[:6:6], x), first.Groups); r.Tiers["x"][0] != b[0] {
-			t.Errorf("x has one adapter on %q, and is at %q", b, r.Tiers["x"])
-		}
 	}
 }
 
@@ -419,24 +371,6 @@ func TestFromLabels(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoPods: a pod that is left alone stays below its cores.
-func TestOneOfTwoPods(t *testing.T) {
-	l := pods(2, 2, 2, 2)
-	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
-	var left []Node
-	for _, n := range again(first, l.nodes()) {
-		if strings.HasPrefix(n.Name, "p1") {
-			left = append(left, n)
-		}
-	}
-	second := Place([]*Fabric{l.fabric()}, left, first.Groups)
-	for _, n := range left {
-		if diff := cmp.Diff(first.Tiers[n.Name], second.Tiers[n.Name]); diff != "" {
-			t.Errorf("%s (-before +after):\n%s", n.Name, diff)
-		}
-	}
-}
-
 // TestOneBadReport: a node that claims adapters of many others, or sees switches that it is not on, costs
 // nobody but itself.
 func TestOneBadReport(t *testing.T) {
@@ -460,28 +394,5 @@ func TestOneBadReport(t *testing.T) {
 		if diff := cmp.Diff(path, got.Tiers[node]); diff != "" {
 			t.Errorf("%s (-without +with the bad reports):\n%s", node, diff)
 		}
-	}
-}
-
-// TestTwoRuns: one text is older than the other, and a cable was moved between them. Its node stays
-// where it is published as long as both texts are there.
-func TestTwoRuns(t *testing.T) {
-	l := racks(2, 4, 4, 2)
-	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
-	before := l.fabric()
-	for i := range l.wires {
-		if w := &l.wires[i]; strings.HasPrefix(w.a, "r1n1 ") {
-			w.b = strings.Replace(w.b, "leaf1", "leaf2", 1)
-			w.bPort = 50
-		}
-	}
-	nodes := again(first, l.nodes())
-	for name, fabrics := range map[string][]*Fabric{"old first": {before, l.fabric()}, "new first": {l.fabric(), before}} {
-		if got := Place(fabrics, nodes, first.Groups).Tiers["r1n1"]; got[0] != first.Tiers["r1n1"][0] {
-			t.Errorf("%s: r1n1 moves to %q", name, got)
-		}
-	}
-	if got := Place([]*Fabric{l.fabric()}, nodes, first.Groups).Tiers["r1n1"]; got[0] != first.Tiers["r2n1"][0] {
-		t.Errorf("the new text alone: r1n1 is at %q, want it at r2n1's leaf", got)
 	}
 }

@@ -95,32 +95,6 @@ func TestWorkerNames(t *testing.T) {
 	}
 }
 
-func TestIsWorker(t *testing.T) {
-	worker := map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", labelNodeSet: "gpu"}
-	const group = "slinky.slurm.net/v1beta1"
-	for _, tt := range []struct {
-		name   string
-		labels map[string]string
-		owner  string
-		want   bool
-	}{
-		{"its NodeSet controls it", worker, NodeSetOf(group, "NodeSet", "gpu", true), true},
-		{"another version of the API", worker, NodeSetOf("slinky.slurm.net/v1alpha1", "NodeSet", "gpu", true), true},
-		{"no owner", worker, "", false},
-		{"neither owner nor NodeSet", map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}, "", false},
-		{"only the label of its NodeSet", map[string]string{labelNodeSet: "gpu"}, NodeSetOf(group, "NodeSet", "gpu", true), false},
-		{"an owner that does not control it", worker, NodeSetOf(group, "NodeSet", "gpu", false), false},
-		{"another NodeSet", worker, NodeSetOf(group, "NodeSet", "cpu", true), false},
-		{"another kind", worker, NodeSetOf("apps/v1", "DaemonSet", "gpu", true), false},
-		{"a NodeSet of another group", worker, NodeSetOf("example.com/v1", "NodeSet", "gpu", true), false},
-		{"no labels", nil, NodeSetOf(group, "NodeSet", "gpu", true), false},
-	} {
-		if pod := (Pod{Labels: tt.labels, NodeSet: tt.owner}); pod.IsWorker() != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, !tt.want, tt.want)
-		}
-	}
-}
-
 func TestSlinkyNames(t *testing.T) {
 	of := func(cluster, hostname string) Worker {
 		ns, controller, _ := strings.Cut(cluster, "/")

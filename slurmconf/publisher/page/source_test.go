@@ -309,38 +309,6 @@ func TestSourceNotKnown(t *testing.T) {
 	}
 }
 
-// TestSourceTwoPublications names the nodes that two publications take, which one of them alone cannot know.
-func TestSourceTwoPublications(t *testing.T) {
-	s, _ := filled(t, racks(t, 1))
-	clusters, err := publication.Compile([]publication.Publication{{Name: "a"}, {Name: "b", ConfigMap: "other"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := problemsOf(siteOf(t, s, clusters, nil).Plan); len(got) != 18 || got[0] != publisher.ReasonNodeInTwoPublications+" gb200-00001" {
-		t.Errorf("problems %q, want one of each node", got)
-	}
-}
-
-// TestSourceBesidePublisher looks while a publisher works. The publisher changes its publications when it sees
-// which release of Slurm runs: the race detector says whether the source reads them.
-func TestSourceBesidePublisher(t *testing.T) {
-	s, clusters := filled(t, racks(t, 1))
-	source := page.NewSource(dir.New(s.path), clusters, nil, nil)
-	looked := make(chan error)
-	go func() {
-		var all error
-		for range 20 {
-			_, err := source.Site(t.Context(), clusters[0].Name)
-			all = errors.Join(all, err)
-		}
-		looked <- all
-	}()
-	publish(t, s, clusters)
-	if err := <-looked; err != nil {
-		t.Error(err)
-	}
-}
-
 // problemsOf are the reasons of a plan's problems, with the nodes.
 func problemsOf(p *topology.Plan) (all []string) {
 	for _, f := range p.Problems {
