@@ -37,10 +37,9 @@ const (
 
 // What may be wrong with a domain: the reasons of Domain.Problem and Domain.Note.
 const (
-	NoDomain        = "NoDomain"
-	DomainDiffers   = "DomainDiffers"
-	DomainForbidden = "DomainForbidden"
-	DomainDeleting  = "DomainDeleting"
+	NoDomain       = "NoDomain"
+	DomainDiffers  = "DomainDiffers"
+	DomainDeleting = "DomainDeleting"
 	// DomainOutdated is a note: the daemons run another image, other feature gates or another
 	// limit than the driver's controller would give them now.
 	DomainOutdated = "DomainOutdated"

@@ -68,7 +68,7 @@ and a single key by --set.
 	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newFitCommand(), newCheckCommand(), newLintCommand(), newDoctorCommand(), newStatusCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
-	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand())
+	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand(), newReasonsTopic())
 	show.CommandGroup(root)
 	show.ExplainUsage(root)
 	return root

@@ -15,13 +15,15 @@ import (
 // nvidiaGPUFlag makes Slurm set the variables of NVIDIA GPUs only.
 const nvidiaGPUFlag = "nvidia_gpu_env"
 
-// The reasons of problems with a node's lines in gres.conf.
+// The reasons of problems with lines in gres.conf.
 const (
 	// ReasonGPUMissing names a node that has lost GPUs. What is published of it stays, because
 	// Slurm would drain the node for shorter lines.
 	ReasonGPUMissing = topology.ReasonGPUMissing
 	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
+	// ReasonLine is of a line that slurmd refuses or ignores.
+	ReasonLine = "GresLine"
 )
 
 // FromFacts returns the gres.conf lines of every node that has GPUs. published

@@ -78,7 +78,7 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	if none := prolog == 0 || prolog >= 65534; none && names("PrologTooShort", ever) || !none && (names("PrologTooShort", prolog) || !names("PrologTooShort", prolog+1)) {
 		t.Errorf("%s: LintHook takes that of Prologs for another", what)
 	}
-	if alloc := strings.Contains(get("PrologFlags"), "Alloc"); alloc && names("BatchStartTooShort", ever) || !alloc && (names("BatchStartTooShort", batch) || !names("BatchStartTooShort", batch+1)) {
+	if alloc := strings.Contains(get("PrologFlags"), "Alloc"); alloc && names("PrologTooShort", ever) || !alloc && (names("PrologTooShort", batch) || !names("PrologTooShort", batch+1)) {
 		t.Errorf("%s: LintHook takes that of batch jobs for another", what)
 	}
 }

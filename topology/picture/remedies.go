@@ -1,14 +1,6 @@
 package picture
 
-import (
-	_ "embed" // what to do for each reason
-	"strings"
-)
-
-// remedyText is made by go generate from the tables of the documentation.
-//
-//go:embed remedies.txt
-var remedyText string
+import "github.com/quoin-hpc/quoin/topology"
 
 // remediesOf returns what to do for the reasons of a site: of its plan, its reports, its verdicts
 // and what is held. A reason that needs no work has none.
@@ -38,8 +30,8 @@ func remediesOf(s *Site) map[string]string {
 		}
 	}
 	out := map[string]string{}
-	for line := range strings.Lines(remedyText) {
-		if reason, remedy, _ := strings.Cut(strings.TrimSpace(line), "\t"); here[reason] {
+	for reason := range here {
+		if remedy := topology.Explain(reason).Remedy; here[reason] && remedy != "" {
 			out[reason] = remedy
 		}
 	}
