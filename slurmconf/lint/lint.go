@@ -98,11 +98,9 @@ type Node struct {
 // Cores is how many cores the node has. Hyperthreads do not count.
 func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
-// ReasonForAll says that listed devices are for all nodes: slurmd does not start on a node that lacks one.
-const ReasonForAll = "GresForAll"
-
-// Reasons that several files of this package use.
+// Reasons that several files of this package use. The publisher says ReasonForAll, too.
 const (
+	ReasonForAll       = "GresForAll"
 	reasonUnknown      = "UnknownNode"
 	reasonNotRead      = "NotRead"
 	reasonAutoDetect   = "AutoDetect"

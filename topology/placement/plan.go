@@ -121,29 +121,25 @@ func findPlaces(o *Observed, nodes, unnamed []*node, old *published, policy *Pol
 
 // The reasons of placements and problems.
 const (
-	ReasonPlaced         = "Placed"
-	ReasonNoGPUs         = "NoGPUs"
-	ReasonNoFacts        = "NoFacts"
-	ReasonNoDomain       = "NoNVLinkDomain"
-	ReasonSmallDomain    = "SmallDomain"
-	ReasonJobSizes       = "JobSizesImpossible"
-	ReasonClassesUnset   = "SizeClassesUnset"
-	ReasonOtherTopology  = "OtherTopology"
-	ReasonGone           = "NodeGone"
-	ReasonStays          = "Stays"
-	ReasonForgottenInUse = "ForgottenInUse"
-	ReasonLabelConflict  = "LabelConflict"
-	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
-	// and no second reading of this boot confirms it.
-	ReasonUnconfirmed   = "DomainUnconfirmed"
-	ReasonNoSwitch      = "NoSwitch"
-	ReasonCablesMissing = "CablesMissing"
-	ReasonCablesDiffer  = "CablesDiffer"
-	ReasonRootAssumed   = "RootAssumed"
-	ReasonLeavesApart   = "LeavesApart"
-	ReasonParentBlocks  = "ParentBlocks"
-	// ReasonTopologiesApart: racks are in several block topologies, and no job runs across them.
+	ReasonPlaced          = "Placed"
+	ReasonNoGPUs          = "NoGPUs"
+	ReasonNoFacts         = "NoFacts"
+	ReasonNoDomain        = "NoNVLinkDomain"
+	ReasonSmallDomain     = "SmallDomain"
+	ReasonJobSizes        = "JobSizesImpossible"
+	ReasonClassesUnset    = "SizeClassesUnset"
+	ReasonOtherTopology   = "OtherTopology"
+	ReasonGone            = "NodeGone"
+	ReasonStays           = "Stays"
+	ReasonForgottenInUse  = "ForgottenInUse"
+	ReasonLabelConflict   = "LabelConflict"
+	ReasonUnconfirmed     = "DomainUnconfirmed"
+	ReasonNoSwitch        = "NoSwitch"
+	ReasonCablesMissing   = "CablesMissing"
+	ReasonCablesDiffer    = "CablesDiffer"
+	ReasonRootAssumed     = "RootAssumed"
+	ReasonLeavesApart     = "LeavesApart"
+	ReasonParentBlocks    = "ParentBlocks"
 	ReasonTopologiesApart = "TopologiesApart"
-	// ReasonSwitchesUnknown: nodes have no NVLink between them, and no switch is known.
 	ReasonSwitchesUnknown = "SwitchesUnknown"
 )
