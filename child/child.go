@@ -1,13 +1,14 @@
 // Package child runs a program that may hang or print anything, and ends it with all that it started.
 //
-// A program that the kernel holds does not end when it is killed. Then [Program.Output] does not return:
-// its caller decides how long to wait, and starts no second program meanwhile.
+// A program that the kernel holds does not end when it is killed. Then [Program.Output] and [Program.Read] do not return:
+// their caller decides how long to wait, and starts no second program meanwhile.
 package child
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -30,14 +31,65 @@ type Program struct {
 	Env []string
 	// Inherits are files that it finds as descriptors 3 and following.
 	Inherits []*os.File
-	// Most bounds what it may print to each of its two outputs, in bytes.
+	// Most bounds what it may print to each of its two outputs, in bytes. With Read it bounds what comes after what
+	// was read.
 	Most int
 }
+
+// maxComplaint bounds what is kept of a program's standard error, in bytes.
+const maxComplaint = 4 << 10
 
 // Output runs the program and returns what it prints. The program is killed with all that it
 // started when ctx ends, and when this process ends. If the program fails, the error has the first line of its
 // complaint.
 func (p *Program) Output(ctx context.Context) ([]byte, error) {
+	text := bounded{most: p.Most, keeps: p.Most}
+	complaint, err := p.run(ctx, &text)
+	switch exit := new(exec.ExitError); {
+	case text.over:
+		return nil, p.tooLong()
+	case errors.As(err, &exit):
+		complaint = append(complaint, text.data...)
+	case err == nil:
+		return text.data, nil
+	}
+	return nil, Complained(err, complaint)
+}
+
+// Read runs the program as Output does. read gets what the program prints, which may be too much to be kept. An
+// error of read ends the program.
+func (p *Program) Read(ctx context.Context, read func(out io.Reader) error) error {
+	running, end := context.WithCancel(ctx)
+	defer end()
+	out, in := io.Pipe()
+	result := make(chan error, 1)
+	go func() {
+		err := read(out)
+		if rest := (&io.LimitedReader{R: out, N: int64(p.Most)}); err == nil {
+			if _, err = io.Copy(io.Discard, rest); rest.N == 0 {
+				err = p.tooLong()
+			}
+		}
+		if err != nil {
+			end()
+		}
+		_ = out.Close() // now the program cannot print more
+		result <- err
+	}()
+	complaint, err := p.run(running, in)
+	_ = in.Close()
+	exit := new(exec.ExitError)
+	if unread := <-result; unread != nil && ctx.Err() == nil && !(errors.As(err, &exit) && exit.Exited()) {
+		err = unread
+	}
+	if err == nil {
+		return nil
+	}
+	return Complained(err, complaint)
+}
+
+// run runs the program, and returns what it prints to its standard error.
+func (p *Program) run(ctx context.Context, stdout io.Writer) (complaint []byte, err error) {
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env, cmd.ExtraFiles = p.Env, p.Inherits
 	// A process group of its own, which is killed as a whole.
@@ -45,24 +97,24 @@ func (p *Program) Output(ctx context.Context) ([]byte, error) {
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
 	cmd.WaitDelay = grace
-	text, complaint := bounded{most: p.Most}, bounded{most: p.Most}
-	cmd.Stdout, cmd.Stderr = &text, &complaint
+	stderr := bounded{most: p.Most, keeps: maxComplaint}
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
 	defer runtime.UnlockOSThread()
-	err := cmd.Run()
+	err = cmd.Run()
 	switch {
-	case text.over || complaint.over:
-		return nil, fmt.Errorf("an answer of more than %d KiB", p.Most>>10)
+	case stderr.over:
+		return nil, p.tooLong()
 	case ctx.Err() != nil:
-		return nil, errors.New("no answer in time")
+		err = errors.New("no answer in time")
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = kill() // the process that keeps the pipe is in the group
-		return nil, errors.New("it has ended, and a process that it started has not")
-	case err != nil:
-		return nil, Complained(err, append(complaint.data, text.data...))
+		err = errors.New("it has ended, and a process that it started has not")
 	}
-	return text.data, nil
+	return stderr.data, err
 }
+
+func (p *Program) tooLong() error { return fmt.Errorf("an answer of more than %d KiB", p.Most>>10) }
 
 // Complained adds to an error the first line of what a program has printed.
 func Complained(err error, text []byte) error {
@@ -83,20 +135,20 @@ func Complained(err error, text []byte) error {
 	return fmt.Errorf("%w: %s", err, line)
 }
 
-// bounded keeps what is written to it, up to most bytes.
+// bounded keeps the first bytes that are written to it, and takes no more than most bytes.
 type bounded struct {
-	most int
-	data []byte
-	over bool
+	most, keeps, n int
+	data           []byte
+	over           bool
 }
 
 var errOver = errors.New("too much")
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.data)+len(p) > b.most {
+	if b.n += len(p); b.n > b.most {
 		b.over = true
 		return 0, errOver // closes the pipe
 	}
-	b.data = append(b.data, p...)
+	b.data = append(b.data, p[:min(len(p), b.keeps-len(b.data))]...)
 	return len(p), nil
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 )
 
 // Config is how the site's nodes join one IMEX domain.
@@ -71,11 +71,6 @@ const (
 )
 
 func (c Config) check() error {
-	// A label is one part of a DNS name, as a namespace's name is. A subdomain is a DNS name
-	// in lower case, as most objects' names are. Both are compiled here and not when a
-	// program starts: the job hook links this package.
-	label := regexp.MustCompile("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
-	subdomain := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	var wrong []error
 	want := func(ok bool, key, value, wanted string) {
 		if !ok {
@@ -84,9 +79,20 @@ func (c Config) check() error {
 	}
 	want(slices.Contains([]string{JoinAuto, JoinHolder, JoinSlurmd, JoinHost, JoinNone}, c.Join), "join", c.Join, "auto, holder, slurmd, host or none")
 	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "the namespace of the worker pods, because they claim: the driver refuses a claim in another namespace than its domain's")
-	want(label.MatchString(c.Namespace), "namespace", c.Namespace, wantLabel)
-	want(subdomain.MatchString(c.Name) && len(c.Name) <= 253, "name", c.Name, wantSubdomain)
-	want(subdomain.MatchString(c.ClaimTemplate) && len(c.ClaimTemplate) <= 253, "claimTemplate", c.ClaimTemplate, wantSubdomain)
+	want(isLabel(c.Namespace), "namespace", c.Namespace, wantLabel)
+	want(isSubdomain(c.Name), "name", c.Name, wantSubdomain)
+	want(isSubdomain(c.ClaimTemplate), "claimTemplate", c.ClaimTemplate, wantSubdomain)
 	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "Single or All")
 	return errors.Join(wrong...)
+}
+
+// isLabel reports whether a text is one part of a DNS name in lower case, as the name of a namespace is.
+func isLabel(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	return s != "" && len(s) <= 63 && strings.Trim(s, letters) == "" && s[0] != '-' && s[len(s)-1] != '-'
+}
+
+// isSubdomain reports whether a text is a DNS name in lower case, as the names of most objects are.
+func isSubdomain(s string) bool {
+	return len(s) <= 253 && !slices.ContainsFunc(strings.Split(s, "."), func(part string) bool { return !isLabel(part) })
 }

@@ -285,6 +285,28 @@ func (s *fixSite) right(want map[string]string) {
 	}
 }
 
+// says holds that doctor says what a page shows.
+func (s *fixSite) says(page string) {
+	s.t.Helper()
+	blocks, err := pages.Read(page)
+	s.must(err)
+	_, found := diagnose(s.t, s.cluster)
+	var said []string
+	for _, f := range found {
+		said = append(said, fmt.Sprint(f.Severity, " ", f.Thing, " ", f.Message))
+	}
+	for _, b := range blocks {
+		if b.Language != "text" {
+			continue
+		}
+		for line := range strings.Lines(b.Text) {
+			if line = strings.Join(strings.Fields(line), " "); !slices.Contains(said, line) {
+				s.t.Errorf("%s shows %q, and doctor says %q", page, line, said)
+			}
+		}
+	}
+}
+
 // shownValues writes each block of chart values that a page shows to a file, named by page and line. It
 // returns the paths of these files and of the presets.
 func shownValues(t *testing.T) map[string]string {
@@ -335,7 +357,7 @@ func TestRealFixes(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			case strings.Contains(string(text), "slurm-b"):
-				want = map[string]string{"slurm": "slurm-config-extra quoin-slurm-a" + scripts, "slurm-b": "slurm-b-config-extra quoin-slurm-b" + scripts}
+				want = map[string]string{"slurm": "slurm-config-extra quoin-slurm" + scripts, "slurm-b": "slurm-b-config-extra quoin-slurm-b" + scripts}
 			case otherSlurm: // Slinky's Controller is none of its business
 				values, want = []string{file}, map[string]string{"slurm": "slurm-config-extra"}
 			}
@@ -347,6 +369,9 @@ func TestRealFixes(t *testing.T) {
 			}
 			s.fix()
 			s.right(want)
+			if page, _, _ := strings.Cut(name, ":"); strings.HasSuffix(page, "two-slurm-clusters.md") {
+				s.says(page)
+			}
 		})
 	}
 	t.Run("two Controllers, and none is named", func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestRealInstallPage(t *testing.T) {
 			ran = append(ran, program+" "+fields[1])
 			switch fields[1] {
 			case "install":
-				if !strings.Contains(out, "quoin doctor --only cluster") || !strings.Contains(out, "hpcJobMapping") {
+				if !strings.Contains(out, "quoin doctor --only cluster") || !strings.Contains(out, "docs/jobs-and-metrics.md") {
 					t.Errorf("the notes do not say what Slinky and GPU Operator need:\n%s", out)
 				}
 				publisherHas(t, c, `slurmVersion: "25.11"`)

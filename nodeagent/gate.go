@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,7 +79,8 @@ func (g *Gate) Run(ctx context.Context) error {
 }
 
 // behindFor is how long the daemon says READY before a gate opens whose entry does not:
-// the entry follows the daemon within seconds while the API server takes it.
+// the entry follows the daemon within seconds while the API server takes it. Without an entry the
+// gate stays shut, because the clique's other daemons do not know this one.
 const behindFor = 10 * time.Second
 
 // lostFor is how long the state is not known before the file says so. An agent that starts
@@ -176,7 +176,7 @@ func (g *Gate) state() (*gate.State, error) {
 	seen.Nodes = map[string]imex.Node{g.node: node}
 	err = judgeGate(state, seen, &node)
 	switch {
-	case err != nil || state.Ready || node.DaemonState() != imex.DaemonReady || !readyWithEntry(seen, &node):
+	case err != nil || state.Reason != imex.ReasonNotReady || seen.Join == imex.JoinHost || node.DaemonState() != imex.DaemonReady:
 		g.behind = time.Time{}
 	case g.behind.IsZero():
 		g.behind = time.Now()
@@ -184,22 +184,6 @@ func (g *Gate) state() (*gate.State, error) {
 		state.Ready = true
 	}
 	return state, err
-}
-
-// readyWithEntry reports whether nothing is wrong with the node but the state of its entry.
-func readyWithEntry(seen *imex.Observation, node *imex.Node) bool {
-	with := *seen
-	with.Cliques = slices.Clone(seen.Cliques)
-	for i := range with.Cliques {
-		c := &with.Cliques[i]
-		c.Daemons = slices.Clone(c.Daemons)
-		for k := range c.Daemons {
-			if m := &c.Daemons[k]; m.Node == node.Name {
-				m.Ready, m.Address = true, ""
-			}
-		}
-	}
-	return imex.Judge(&with)[node.Name].Reason == imex.ReasonReady
 }
 
 // errNoCliques: if the driver's feature ComputeDomainCliques is off, entries are in the

@@ -208,6 +208,24 @@ func TestGate(t *testing.T) {
 		behind.Ready = false
 		check("its entry is behind again", &behind)
 
+		others := []imex.Member{{Node: "n2", Address: "10.0.0.2", Index: 1, Ready: true}}
+		for what, want := range map[string]gate.State{
+			"it has no entry":                      {Reason: imex.ReasonNotRegistered, Members: []gate.Member{{Node: "n2", Ready: true}}},
+			"another node's entry has its address": {Reason: imex.ReasonConflict, Members: []gate.Member{{Node: "n1"}, {Node: "n2", Ready: true}}},
+		} {
+			m.edit(func() {
+				m.seen.Cliques = []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: others}}
+				if len(want.Members) > 1 {
+					m.seen.Cliques[0].Daemons = append([]imex.Member{{Node: "n1", Address: "10.0.0.2"}}, others...)
+				}
+			})
+			time.Sleep(time.Hour)
+			want.Node, want.Clique = "n1", gateClique
+			check(what, &want)
+		}
+		m.edit(func() { m.seen.Cliques[0].Daemons = []imex.Member{{Node: "n1", Address: "10.0.0.1"}} })
+		check("its entry is behind again, for a moment", &behind)
+
 		m.edit(func() { m.broken = errors.New("not listed") })
 		check("nothing is known for a moment", &behind)
 		time.Sleep(time.Hour)

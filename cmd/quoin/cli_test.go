@@ -153,7 +153,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown command", "", []string{"rendre"}, `unknown command "rendre" for "quoin", perhaps render: want quoin COMMAND; see quoin --help`},
 		{"unknown flag", "", []string{"render", "--nods", "x"}, "unknown flag: --nods"},
-		{"missing file", "", []string{"render", "--nodes", missing}, missing + ": no such file"},
+		{"missing file", "", []string{"render", "--nodes", missing}, missing + " is not there: want a file with the output of kubectl get nodes -o json"},
 		{"empty text", "", []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"cut text", twoByTwo[:200], []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"YAML for JSON", "apiVersion: v1\nitems: []\n", []string{"render", "--nodes", "-"}, "byte 0: not JSON: invalid character 'a' at start of value: want the output of kubectl get nodes -o json"},

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -29,10 +28,9 @@ func resolver(ctx context.Context, name string) (all []string) {
 		return nil
 	}
 	for line := range strings.Lines(string(out)) {
-		text, _, _ := strings.Cut(line, " ")
-		if address, err := netip.ParseAddr(text); err == nil {
-			all = append(all, address.Unmap().WithZone("").String())
-		}
+		address, _, _ := strings.Cut(line, " ")
+		address, _, _ = strings.Cut(address, "%") // the interface
+		all = append(all, strings.TrimPrefix(address, "::ffff:"))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -66,20 +67,22 @@ func (r *Registry) bury(now moment) (waiting map[string]bool) {
 			s.Use = use
 		}
 		if err := r.summarize(s); err != nil {
-			waiting[s.Key] = true // its use is needed when the site's folder is back
+			waiting[s.Key] = true // its use is still needed
 			failed = errors.Join(failed, err)
 		} else if i >= 0 {
 			r.ended = slices.Delete(r.ended, i, i+1)
 		}
 	}
 	if len(endings) > len(waiting) {
-		failed = errors.Join(failed, r.config.RunDir.PruneSummaries(r.config.SummaryDir))
+		pruned, err := r.config.RunDir.PruneSummaries()
+		r.copies.pruned = append(r.copies.pruned, pruned...)
+		failed = errors.Join(failed, err)
 	}
 	r.log.Note("summaries of ended jobs", failed)
 	return waiting
 }
 
-// summarize writes the summary of a run, also where the site wants it, and then removes the
+// summarize writes the summary of a run, also for the site's folder, and then removes the
 // ending. If nobody saw the run end before the machine booted, the run ended with its last sample.
 func (r *Registry) summarize(s rundir.Summary) error {
 	if s.Use != nil && s.ExitCode == "" && !r.records.ofBoot(&s.Record) {
@@ -87,10 +90,44 @@ func (r *Registry) summarize(s rundir.Summary) error {
 	}
 	err := rundir.WriteSummary(r.config.RunDir, s)
 	if r.config.SummaryDir != "" {
-		err = errors.Join(err, rundir.CopySummary(r.config.SummaryDir, s))
+		err = errors.Join(err, rundir.QueueCopy(r.config.RunDir, s))
 	}
 	if err != nil {
 		return err
 	}
 	return r.config.RunDir.RemoveEnding(s)
+}
+
+// copies brings summaries to the site's folder. The folder may be a share that hangs, so a goroutine
+// of its own does it, one at a time, and nothing waits for it.
+type copies struct {
+	copy    func(siteDir string, pruned []string) error
+	running bool
+	since   time.Duration // when the last one began
+	done    chan error    // its outcome; the channel has room for one
+	pruned  []string      // summaries whose copies are to be removed
+}
+
+// copyAfter is how long copying may take until the log says so.
+const copyAfter = time.Minute
+
+// copySummaries starts copying what waits, unless the last copying has not come back.
+func (r *Registry) copySummaries(now moment) {
+	c := &r.copies
+	select {
+	case err := <-c.done:
+		c.running = false
+		r.log.Note("copies of summaries", err)
+	default:
+	}
+	switch {
+	case r.config.SummaryDir == "":
+		c.pruned = nil
+	case !c.running:
+		pruned := c.pruned
+		c.running, c.since, c.pruned = true, now.up, nil
+		go func() { c.done <- c.copy(r.config.SummaryDir, pruned) }()
+	case now.up-c.since > copyAfter:
+		r.log.Note("copies of summaries", fmt.Errorf("%s does not answer", r.config.SummaryDir))
+	}
 }

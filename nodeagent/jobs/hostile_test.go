@@ -93,7 +93,7 @@ func TestLeftByKilledWriters(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	var left, young []string
 	for _, folder := range []string{r.run, filepath.Join(r.maps, ".quoin"), filepath.Join(r.run, "jobs"), filepath.Join(r.run, "use"),
-		filepath.Join(r.run, "ended"), filepath.Join(r.run, "summaries")} {
+		filepath.Join(r.run, "ended"), filepath.Join(r.run, "marks"), filepath.Join(r.run, "summaries")} {
 		r.must(os.MkdirAll(folder, 0o750))
 		left, young = append(left, filepath.Join(folder, ".new-1")), append(young, filepath.Join(folder, ".new-2"))
 	}

@@ -82,6 +82,7 @@ type Registry struct {
 	records records
 	// ended are the jobs whose records went a short time ago.
 	ended    []*endedJob
+	copies   copies
 	life     *liveness.Observer
 	mapping  dcgm.Held
 	orphans  orphans
@@ -113,6 +114,7 @@ func New(c Config, log *slog.Logger) *Registry {
 	r := &Registry{
 		config: c, log: again.NewLog(log), clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
+		copies:  copies{copy: c.RunDir.CopySummaries, done: make(chan error, 1)},
 		life:    liveness.NewObserver(c.Proc),
 		orphans: make(orphans), usage: deviceUsage{accounts: make(map[string]account)}, uses: uses{c.RunDir.Uses(), log}, programs: programs{c.Proc, make(map[string]map[uint32]program)},
 		series: newSeries(),
@@ -188,6 +190,7 @@ func (r *Registry) round(ctx context.Context) {
 		r.scan(now)
 	}
 	r.log.Note("use of jobs that are gone", r.uses.tidy(&r.records, r.bury(now)))
+	r.copySummaries(now)
 	r.config.RunDir.Tidy()
 	r.config.Kept.Tidy()
 	calls, err := r.config.RunDir.TakeCalls()

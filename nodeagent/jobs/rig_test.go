@@ -26,6 +26,7 @@ type jobsRig struct {
 	j                    *Registry
 	dir, run, maps, boot string
 	site                 string // where the site wants summaries
+	hangs                bool   // no copy comes back
 	now                  moment
 	log                  strings.Builder
 }
@@ -79,7 +80,16 @@ func (r *jobsRig) start() {
 	r.j.clock = func() moment { return r.now }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
+	r.round()
+}
+
+// round makes a round, and waits for the copies of summaries that it began.
+func (r *jobsRig) round() {
+	r.t.Helper()
 	r.j.round(r.t.Context())
+	if r.j.copies.running && !r.hangs {
+		r.j.copies.done <- <-r.j.copies.done
+	}
 }
 
 // after lets time pass, with a look every ten seconds of the first two minutes and
@@ -92,7 +102,7 @@ func (r *jobsRig) after(d time.Duration) {
 		}
 		d -= step
 		r.now = moment{r.now.wall.Add(step), r.now.up + step}
-		r.j.round(r.t.Context())
+		r.round()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,6 +129,38 @@ func TestSweepBoot(t *testing.T) {
 	r.want("a job of this boot, before its hook has said which boot it is", "0:18")
 }
 
+// TestShareThatHangs releases a job and keeps its summary while the site's folder does not answer,
+// and copies the summary when it does.
+func TestShareThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a round waits for the folder
+		r := newJobsRig(t)
+		r.site = filepath.Join(t.TempDir(), "shared")
+		r.start()
+		began, answers, copies := 0, make(chan struct{}), r.j.copies.copy
+		r.hangs, r.j.copies.copy = true, func(site string, pruned []string) error {
+			began++
+			<-answers
+			return copies(site, pruned)
+		}
+		for _, id := range []string{"17", "18"} {
+			r.Step(id + ".extern")
+			r.prolog(id, 0)
+			r.StepEnds(id + ".extern")
+			r.after(10 * time.Minute)
+			r.want("job "+id+" is gone", "")
+		}
+		synctest.Wait()
+		if n := strings.Count(r.log.String(), "does not answer"); len(r.summaries()) != 2 || began != 1 || n != 1 {
+			t.Errorf("%d summaries, %d tries to copy them, %d lines in the log; want 2, 1, 1", len(r.summaries()), began, n)
+		}
+		close(answers)
+		synctest.Wait()
+		if all, err := rundir.ReadSummaries(r.site); len(all) != 2 || err != nil {
+			t.Errorf("%d copies, %v, want 2", len(all), err)
+		}
+	})
+}
+
 // TestSummaries makes the summary of an ending: with the use that the agent counted, when the
 // last sample may have come, and as often as it takes.
 func TestSummaries(t *testing.T) {
@@ -183,14 +216,12 @@ func TestSummaries(t *testing.T) {
 	end("18", r.record("18", 1), "0:0")
 	r.must(rundir.Dir(r.run).RemoveRecord("18"))
 	r.after(10 * time.Minute)
-	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 1 || err != nil {
-		t.Errorf("endings %v, %v; want one that waits for the site's folder", endings, err)
+	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 0 || len(r.summaries()) != 3 || err != nil {
+		t.Errorf("endings %v, %v, %d summaries; want none and 3: they wait for no folder of the site's", endings, err, len(r.summaries()))
 	}
+	r.start() // a summary that waits for its copy waits for the next agent too
 	r.must(os.Remove(r.site))
 	r.after(10 * time.Second)
-	if endings, err := rundir.Dir(r.run).Endings(); len(endings) != 0 || err != nil {
-		t.Errorf("endings %v, %v; want none", endings, err)
-	}
 	all, err := rundir.ReadSummaries(r.site)
 	if err != nil || len(all) != 1 || all[0].Use == nil || len(all[0].Use.Devices) != 1 || all[0].Use.Devices[0].Seconds != 7 {
 		t.Errorf("the site's summaries %+v, %v; want job 18 with its use of 7 seconds", all, err)

@@ -102,7 +102,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, endedFolder, markFolder, copyFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,6 +110,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 	before := listing(t, victim)
 	record := Record{JobID: "7", Run: Run{StartTime: "100"}, GPUs: []string{"0"}}
 	mark := MarkOf(JobIdentity{JobID: "7"}, Run{}, time.Now(), "")
+	_, pruned := d.PruneSummaries()
 	for name, err := range map[string]error{
 		"rights":        Restrict(d, 4711),
 		"record":        d.WriteRecord("7", record),
@@ -120,7 +121,8 @@ func TestFoldersThatAreLinks(t *testing.T) {
 		"mark":          d.End(mark),
 		"mark's end":    d.RemoveEnding(mark),
 		"summary":       WriteSummary(d, Summary{Key: "7", Record: record}),
-		"old summaries": d.PruneSummaries(""),
+		"copy":          QueueCopy(d, Summary{Key: "7", Record: record}),
+		"old summaries": pruned,
 		"old endings":   d.PruneEndings(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is no folder") {

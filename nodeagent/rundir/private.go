@@ -13,7 +13,7 @@ import (
 )
 
 // folders are the folders with files of jobs.
-var folders = []string{jobsFolder, useFolder, summaryFolder, endedFolder}
+var folders = []string{jobsFolder, useFolder, summaryFolder, endedFolder, markFolder, copyFolder}
 
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {

@@ -62,17 +62,17 @@ func TestRestrict(t *testing.T) {
 		}
 	}
 	must(Restrict(d, 0))
-	want("root only", map[string]string{"ended": "drwxr-x---", "jobs": "drwxr-x---", "jobs/6.json": "-rw-r-----", "summaries": "drwxr-x---", "use": "drwxr-x---"})
+	want("root only", map[string]string{"ended": "drwxr-x---", "jobs": "drwxr-x---", "jobs/6.json": "-rw-r-----", "marks": "drwxr-x---", "summaries": "drwxr-x---", "uncopied": "drwxr-x---", "use": "drwxr-x---"})
 	must(Restrict(d, 4711))
 	must(d.WriteRecord("7", record))
 	must(d.Uses().Write("7", NewUse("7", Run{}, time.Now())))
 	must(WriteSummary(d, Summary{Key: "7", Record: record}))
 	must(d.End(MarkOf(JobIdentity{JobID: "7"}, Run{}, time.Now(), "")))
 	closed := map[string]string{}
-	for _, folder := range []string{"ended", "jobs", "summaries", "use"} {
+	for _, folder := range []string{"ended", "jobs", "marks", "summaries", "uncopied", "use"} {
 		closed[folder] = "dgrwxr-x--- of the group"
 	}
-	for _, file := range []string{"jobs/6.json", "jobs/7.json", "ended/0-7@@-.mark.json", "summaries/100-7-.json", "use/7.json"} {
+	for _, file := range []string{"jobs/6.json", "jobs/7.json", "marks/0-7@@-.json", "summaries/100-7-.json", "use/7.json"} {
 		closed[file] = "-rw-r----- of the group"
 	}
 	want("a group", closed)

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,23 +72,29 @@ func TestPruneSummaries(t *testing.T) {
 	}
 }
 
-// TestPruneCopies prunes the site's copies of what it prunes, and no others: the
-// site's directory may be of many nodes, or the run directory's own.
-func TestPruneCopies(t *testing.T) {
+// TestCopySummaries copies what waits, and prunes the site's copies of what is pruned here and no
+// others: the site's directory may be of many nodes, or the run directory's own.
+func TestCopySummaries(t *testing.T) {
 	for _, own := range []bool{false, true} {
-		run, site := t.TempDir(), spool(t, MaxSummaries+10, 1)
-		if err := os.Rename(spool(t, MaxSummaries+1, 1), Dir(run).SummaryDir()); err != nil {
+		run, site := Dir(t.TempDir()), spool(t, MaxSummaries+10, 1)
+		if err := os.Rename(spool(t, MaxSummaries, 1), run.SummaryDir()); err != nil {
 			t.Fatal(err)
 		}
 		if own {
-			site = Dir(run).SummaryDir()
+			site = run.SummaryDir()
 		}
-		before, err1 := os.ReadDir(site)
-		err2 := Dir(run).PruneSummaries(site)
-		after, err3 := os.ReadDir(site)
-		_, err4 := os.Stat(filepath.Join(site, spoolName(0)))
-		if err1 != nil || err2 != nil || err3 != nil || !os.IsNotExist(err4) || len(before)-len(after) != 1+pruneEvery {
-			t.Errorf("own %t: %d files, then %d: %v, %v, %v, the oldest: %v", own, len(before), len(after), err1, err2, err3, err4)
+		s := Summary{Key: "7", Record: Record{JobID: "7", Node: "n1", Run: Run{StartTime: "30000"}}}
+		if err := errors.Join(WriteSummary(run, s), QueueCopy(run, s)); err != nil {
+			t.Fatal(err)
+		}
+		pruned, err := run.PruneSummaries()
+		err = errors.Join(err, run.CopySummaries(site, pruned))
+		_, err1 := os.Stat(filepath.Join(site, spoolName(len(pruned)-1)))
+		_, err2 := os.Stat(filepath.Join(site, spoolName(len(pruned))))
+		_, err3 := os.Stat(filepath.Join(site, s.fileKey()+".json"))
+		waiting, err4 := run.uncopied().Keys()
+		if len(pruned) != 1+pruneEvery || len(waiting) > 0 || !os.IsNotExist(err1) || errors.Join(err, err2, err3, err4) != nil {
+			t.Errorf("own %t: %d are pruned, %v wait; %v; of the site's: the last pruned %v, the next %v, the new one %v; %v", own, len(pruned), waiting, err, err1, err2, err3, err4)
 		}
 	}
 }

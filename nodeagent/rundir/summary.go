@@ -37,8 +37,8 @@ const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
 	endedFolder   = "ended"
-	// markSuffix ends the key of a mark, so that a hook finds the marks among many endings.
-	markSuffix = ".mark"
+	markFolder    = "marks"
+	copyFolder    = "uncopied"
 	// maxName is the longest key of a summary that its SLUID may end, in bytes.
 	maxName = 249
 )
@@ -55,10 +55,7 @@ func (s *Summary) fileKey() string {
 	}
 	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
 	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxName {
-		name += "-" + run
-	}
-	if s.Unreleased {
-		return name + markSuffix
+		return name + "-" + run
 	}
 	return name
 }
@@ -74,34 +71,41 @@ func summariesIn(dir string, mode fs.FileMode) document.Store[Summary] {
 	return document.Store[Summary]{Dir: dir, Kind: summaryKind, Mode: mode, Most: maxSummary, OneLine: true}
 }
 
-func (d Dir) endings() document.Store[Summary] {
-	return summariesIn(filepath.Join(string(d), endedFolder), document.Private)
+// endings are the endings of runs, without marks or marks alone: a hook looks at no other endings, which pile up
+// if no agent runs.
+func (d Dir) endings(marks bool) document.Store[Summary] {
+	folder := endedFolder
+	if marks {
+		folder = markFolder
+	}
+	return summariesIn(filepath.Join(string(d), folder), document.Private)
 }
 
 func (d Dir) summaries() document.Store[Summary] {
 	return summariesIn(d.SummaryDir(), document.Private)
 }
 
+// uncopied are the summaries that wait for their copy in the site's directory.
+func (d Dir) uncopied() document.Store[Summary] {
+	return summariesIn(filepath.Join(string(d), copyFolder), document.Private)
+}
+
 // End leaves the ending of a run, before the run's record is removed. A mark needs no lock.
-func (d Dir) End(s Summary) error { return writeSummary(d.endings(), s) }
+func (d Dir) End(s Summary) error { return writeSummary(d.endings(s.Unreleased), s) }
 
 // Endings reads the endings that no agent has made a summary of. The error names each file that
 // cannot be read.
-func (d Dir) Endings() ([]Summary, error) {
-	return readSummaries(d.endings(), func(key string) bool { return !isMark(key) })
-}
+func (d Dir) Endings() ([]Summary, error) { return readSummaries(d.endings(false)) }
 
 // Marks reads the endings of runs whose GPUs are still to be released.
-func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endings(), isMark) }
-
-func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
+func (d Dir) Marks() ([]Summary, error) { return readSummaries(d.endings(true)) }
 
 // RemoveEnding removes an ending or a mark that was read.
-func (d Dir) RemoveEnding(s Summary) error { return d.endings().Remove(s.fileKey()) }
+func (d Dir) RemoveEnding(s Summary) error { return d.endings(s.Unreleased).Remove(s.fileKey()) }
 
 // PruneEndings removes the oldest endings if there are too many: no agent runs on this node.
 func (d Dir) PruneEndings() error {
-	_, err := prune(d.endings())
+	_, err := prune(d.endings(false))
 	return err
 }
 
@@ -109,7 +113,27 @@ func (d Dir) PruneEndings() error {
 // its writer knew more, and was killed before it had removed the record.
 func WriteSummary(d Dir, s Summary) error { return writeSummary(d.summaries(), s) }
 
-// CopySummary does the same in the site's own directory, whose rights are the site's.
+// QueueCopy keeps a summary for CopySummaries.
+func QueueCopy(d Dir, s Summary) error { return writeSummary(d.uncopied(), s) }
+
+// CopySummaries copies the summaries that wait to the site's directory, and removes the copies of
+// summaries that PruneSummaries has removed. It may not return if the directory is a share that hangs.
+func (d Dir) CopySummaries(siteDir string, pruned []string) error {
+	for _, key := range pruned {
+		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
+	}
+	waiting, failed := readSummaries(d.uncopied())
+	for i := range waiting {
+		err := CopySummary(siteDir, waiting[i])
+		if err == nil {
+			err = d.uncopied().Remove(waiting[i].fileKey())
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// CopySummary writes a summary into the site's own directory, whose rights are the site's.
 func CopySummary(dir string, s Summary) error {
 	return writeSummary(summariesIn(dir, document.Public), s)
 }
@@ -136,15 +160,12 @@ func (s *Summary) Check(string) error {
 // ReadSummaries reads the summaries of a directory, the oldest first. The error names each
 // file that cannot be read. A missing directory has no summaries.
 func ReadSummaries(dir string) ([]Summary, error) {
-	return readSummaries(summariesIn(dir, document.Public), func(string) bool { return true })
+	return readSummaries(summariesIn(dir, document.Public))
 }
 
-func readSummaries(from document.Store[Summary], is func(key string) bool) (all []Summary, failed error) {
+func readSummaries(from document.Store[Summary]) (all []Summary, failed error) {
 	keys, failed := from.Keys()
 	for _, key := range keys {
-		if !is(key) {
-			continue
-		}
 		s, _, err := from.Find(key) // nil if it was pruned just now
 		if failed = errors.Join(failed, err); s != nil {
 			all = append(all, *s)
@@ -165,18 +186,12 @@ const (
 	pruneEvery = 16
 )
 
-// PruneSummaries is called after each new summary. It removes the oldest of a run
-// directory that are over the bounds, and their copies in the site's directory,
-// which may be empty for none.
-func (d Dir) PruneSummaries(siteDir string) error {
+// PruneSummaries is called after each new summary. It removes the oldest that are over the bounds, also of
+// those that wait for their copy, and returns the keys of summaries whose copies are to be removed too.
+func (d Dir) PruneSummaries() (removed []string, failed error) {
+	_, uncopied := prune(d.uncopied())
 	removed, err := prune(d.summaries())
-	if siteDir == "" || filepath.Clean(siteDir) == d.SummaryDir() {
-		return err
-	}
-	for _, key := range removed {
-		_ = summariesIn(siteDir, document.Public).Remove(key) // the site may have taken it
-	}
-	return err
+	return removed, errors.Join(err, uncopied)
 }
 
 // prune returns the keys of the removed files.

@@ -2,7 +2,6 @@ package gres
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -88,8 +87,24 @@ func add(gpus []GPUCount, more GPUCount) []GPUCount {
 	return append(gpus, more)
 }
 
-// sockets are what Slurm writes behind a word of Gres=, such as (S:0,1) or (IDX:0-3).
-var sockets = regexp.MustCompile(`\([^)]*\)(,|$)`)
+// withoutSockets cuts what Slurm writes behind a word of Gres=, such as (S:0,1) or (IDX:0-3). A regular expression
+// would be compiled at each start of the job hook.
+func withoutSockets(value string) string {
+	var out strings.Builder
+	for {
+		word, rest, _ := strings.Cut(value, "(")
+		inside, after, closed := strings.Cut(rest, ")")
+		out.WriteString(word)
+		switch {
+		case !closed:
+			out.WriteString(value[len(word):])
+			return out.String()
+		case after != "" && after[0] != ',':
+			out.WriteString("(" + inside + ")")
+		}
+		value = after
+	}
+}
 
 // ReadCounts reads a value of Gres=, such as "gpu:h100:4(S:0),gpu:h100:4(S:1),nic:2". A name ends at the
 // first colon. A count is the last part if that begins with a digit, and else 1.
@@ -98,7 +113,7 @@ func ReadCounts(value string) (c Counts) {
 	if value == "(null)" || value == "N/A" { // as scontrol and sinfo say that there are none
 		return c
 	}
-	for word := range strings.SplitSeq(sockets.ReplaceAllString(value, "$1"), ",") {
+	for word := range strings.SplitSeq(withoutSockets(value), ",") {
 		name, rest, _ := strings.Cut(word, ":")
 		typ, count, ok := readRest(rest)
 		switch {

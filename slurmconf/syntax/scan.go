@@ -27,7 +27,7 @@ type Pair struct {
 func Scan(name string, data []byte) ([]Line, *ParseError) {
 	text := string(data)
 	lines := make([]Line, 0, strings.Count(text, "\n")+1)
-	pairs := make([]Pair, 0, 2*cap(lines))
+	pairs := make([]Pair, 0, strings.Count(text, "="))
 	for number := 1; text != ""; {
 		var line string
 		at := number

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/nvidiadra"
@@ -30,18 +31,26 @@ func hosts(w *world) {
 	rack := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == on[down] }) / rackNodes
 	machines := w.box.Machines[rack*rackNodes:][:rackNodes]
 	dir := filepath.Join(w.t.TempDir(), "nvidia-imex")
-	cmd := w.box.Machines[0].Network(w.t.Context(), w.quoin, "imex", "nodes-config", "--clique", clique(rack+1), "--dir", dir, "--kubeconfig", w.box.Kubeconfig())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		w.t.Fatalf("quoin imex nodes-config: %v\n%s", err, out)
+	var addresses []string
+	for _, m := range machines {
+		addresses = append(addresses, w.address(m.Name))
 	}
 	files := map[string]string{"nodes_config.cfg": "", "nodes_names.cfg": ""}
-	for name := range files {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			w.t.Fatal(err)
+	// The plan follows replaced worker pods within a minute.
+	await.Until(w.t, "nodes-config names all nodes of the rack", func() bool {
+		cmd := w.box.Machines[0].Network(w.t.Context(), w.quoin, "imex", "nodes-config", "--clique", clique(rack+1), "--dir", dir, "--kubeconfig", w.box.Kubeconfig())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			w.t.Fatalf("quoin imex nodes-config: %v\n%s", err, out)
 		}
-		files[name] = string(text)
-	}
+		for name := range files {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			files[name] = string(text)
+		}
+		return !slices.ContainsFunc(addresses, func(a string) bool { return !slices.Contains(strings.Fields(files["nodes_config.cfg"]), a) })
+	}, func() string { return files["nodes_config.cfg"] })
 	files["domain.json"] = domainWithout(w.address(on[down]), strings.Fields(files["nodes_config.cfg"]))
 	for _, m := range machines {
 		w.startService(m, files, m.Name != on[down])

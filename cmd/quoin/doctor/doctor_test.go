@@ -467,36 +467,33 @@ func TestInstallation(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Cluster)
-		want   []string // apply, correct, change, volumes
+		want   []string // apply, correct, change
 	}{
 		{"by Helm", func(*Cluster) {}, []string{
 			"in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values",
 			"correct the value in the file of values, in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values -f site.yaml",
-			"in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values --set config.publications.a.slurmNames=slinky",
-			"see the volumes: helm get notes blue -n gpus"}},
+			"in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values --set config.publications.a.slurmNames=slinky"}},
 		{"by Helm, and no publisher", func(c *Cluster) { delete(c.Objects, "deployments") }, []string{
 			"in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values",
 			"correct the value in the file of values, in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values -f site.yaml",
-			"in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values --set config.publications.a.slurmNames=slinky",
-			"see the volumes: helm get notes quoin -n quoin-system"}},
+			"in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values --set config.publications.a.slurmNames=slinky"}},
 		{"by YAML", byYAML, []string{
 			"apply Quoin's YAML again (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): kubectl apply -k site",
 			"correct the value in the quoin.yaml that your kustomization gives to ConfigMap quoin-node/quoin-config (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): " +
 				"kubectl apply -k site && kubectl -n quoin-node rollout restart daemonsets/quoin-agent",
 			"write publications.a.slurmNames: slinky in the quoin.yaml that your kustomization gives to ConfigMap quoin-system/quoin-config (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): " +
-				"kubectl apply -k site && kubectl -n quoin-system rollout restart deployments/quoin-publisher",
-			"give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+				"kubectl apply -k site && kubectl -n quoin-system rollout restart deployments/quoin-publisher"}},
 		{"not at all", without, []string{
 			"choose presets and write site.yaml (manifests/docs/install.md); in a checkout of this release: helm install quoin manifests/chart -n quoin-system --create-namespace" +
 				" -f manifests/chart/presets/slinky.yaml -f manifests/chart/presets/gpu-operator.yaml -f site.yaml",
-			"correct the value", "set publications.a.slurmNames to slinky", "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+			"correct the value", "set publications.a.slurmNames to slinky"}},
 		{"nobody knows", func(c *Cluster) { without(c); c.Missing["deployments"] = errors.New("forbidden") }, []string{
-			moreRights, "correct the value", "set publications.a.slurmNames to slinky", "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+			moreRights, "correct the value", "set publications.a.slurmNames to slinky"}},
 	} {
 		c := clusterOf(t, "", "")
 		c.Kubectl, c.Helm = "kubectl", "helm"
 		tt.change(c)
-		if diff := cmp.Diff(tt.want, []string{c.apply(), c.correct("daemonsets", "agent"), c.change("publications.a.slurmNames", "slinky"), c.volumes()}); diff != "" {
+		if diff := cmp.Diff(tt.want, []string{c.apply(), c.correct("daemonsets", "agent"), c.change("publications.a.slurmNames", "slinky")}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}

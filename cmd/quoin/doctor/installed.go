@@ -102,12 +102,7 @@ func (c *Cluster) hookMaps() string {
 }
 
 // volumes is the remedy for a NodeSet that lacks volumes.
-func (c *Cluster) volumes() string {
-	if is := c.installed(); is.release != "" {
-		return "see the volumes: " + c.Helm + " get notes " + config.Word(is.release) + " -n " + config.Word(is.namespace)
-	}
-	return "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"
-}
+const volumes = "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"
 
 // upgrade is the command that makes all objects again with the values that the site gave before.
 func (c *Cluster) upgrade(is installation) string {

@@ -388,7 +388,7 @@ func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	}
 	name := o.GetNamespace() + "/" + o.GetName()
 	if len(missing) > 0 {
-		f.fatal("slinky", c.volumes(), "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		f.fatal("slinky", volumes, "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -22,13 +23,16 @@ func IsDirectory(path string) bool {
 // OpenInput opens a file with the output of a command, or standard input if name is a dash.
 // shown names it in errors.
 func OpenInput(stdin io.Reader, name, command string) (in io.ReadCloser, shown string, err error) {
-	switch {
-	case name == "-":
+	if name == "-" {
 		return io.NopCloser(stdin), "standard input", nil
-	case IsDirectory(name):
-		return nil, name, fmt.Errorf("%s is a directory: want a file with the output of %s", name, command)
 	}
 	in, err = os.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%s is not there: want a file with the output of %s", name, command)
+	case IsDirectory(name):
+		err = fmt.Errorf("%s is a directory: want a file with the output of %s", name, command)
+	}
 	return in, name, err
 }
 

@@ -41,7 +41,7 @@ func TestHostileRunDirectory(t *testing.T) {
 		}
 	}
 	n.until("the lines of job 9 in the configured directory", func() bool { return strings.Join(n.lines()["1"], " ") == "9" })
-	for _, folder := range []string{"use", "summaries", "ended"} {
+	for _, folder := range []string{"use", "summaries", "ended", "marks"} {
 		link := filepath.Join(t.TempDir(), folder)
 		if err := os.Symlink(victim, link); err != nil {
 			t.Fatal(err)

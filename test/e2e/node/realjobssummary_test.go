@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,10 +116,11 @@ func (r *jobsRig) comparePrinted(job string) {
 // compareSummaries looks for the summary of every run whose hooks did their work.
 func (r *jobsRig) compareSummaries(w *jobsWatch) {
 	r.t.Helper()
-	r.until("the agents have made all summaries", func() bool {
+	r.until("the agents have made and copied all summaries", func() bool {
 		return !slices.ContainsFunc(r.nodes, func(n *jobNode) bool {
 			endings, err := rundir.Dir(r.path("run-" + n.Name)).Endings()
-			return len(endings) > 0 || err != nil
+			uncopied, _ := filepath.Glob(r.path("run-" + n.Name + "/uncopied/*.json"))
+			return len(endings) > 0 || len(uncopied) > 0 || err != nil
 		})
 	})
 	all, err := rundir.ReadSummaries(r.path("summaries"))

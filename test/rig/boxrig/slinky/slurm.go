@@ -26,6 +26,8 @@ var (
 	GRES string
 	//go:embed dcgm.tpl
 	dcgm string
+	//go:embed volume.yaml
+	volume string
 )
 
 // Slurm is the Slurm of a box.
@@ -49,6 +51,12 @@ func (s Slurm) install(ctx context.Context, more string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.Chart(), "templates/_dcgm.tpl"), []byte(dcgm), 0o600); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.Box.Machines[0].Path("/var/lib/slurmctld"), 0o755); err != nil {
+		return err
+	}
+	if err := s.Box.Apply(ctx, volume); err != nil {
 		return err
 	}
 	args := []string{"install", "slurm", s.Chart(), "--namespace", namespace, "--create-namespace"}
