@@ -8,7 +8,7 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
 # The folder test comes first: test/e2e/node takes long, and no long package is to run alone at the end.
 PACKAGES := ./test/... ./...
 MODULES := $(shell find . -name go.mod -printf '%h ')
-# How many tests run at once, if not as many as the cores bear: "-p 1 -parallel 1" for one.
+# How many packages, and tests of a package, run at once, if not as many as the cores bear: "-p 1 -parallel 1" for one.
 SIDE_BY_SIDE ?=
 FUZZTIME ?= 30s
 # A target looks for its tools before it works for minutes.
@@ -56,6 +56,7 @@ release: ## write all files of a release into bin/release, for amd64 and arm64, 
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)
 	@$(GO) run ./test/tools/run -setup
+	@[ "$(WITH)" != box ] || $(GO) run ./test/rig/boxrig/build
 
 .PHONY: test
 test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" for one test at a time
@@ -136,7 +137,6 @@ e2e: setup box ## set up and run the tests on real parts alone, and the box
 	@$(GO) run ./test/tools/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
-box: ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
-	testdata/setup.sh box
-	$(GO) run ./test/rig/boxrig/build
+box: WITH := box
+box: setup ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
 	$(GO) test -vet=off -v -timeout 60m -run '^TestBox' ./test/e2e ./test/rig/boxrig/...

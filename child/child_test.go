@@ -13,7 +13,7 @@ import (
 
 // shell is a program of a few lines of shell.
 func shell(lines string, args ...string) *Program {
-	return &Program{Path: "/bin/sh", Args: append([]string{"-c", lines, "sh"}, args...), Most: 1 << 10}
+	return &Program{Path: "/bin/sh", Args: append([]string{"-c", lines, "sh"}, args...), Most: 8 << 10}
 }
 
 // TestOutput runs programs that answer, and others.
@@ -21,11 +21,12 @@ func TestOutput(t *testing.T) {
 	for _, tt := range []struct{ name, lines, want, err string }{
 		{"answers", "echo READY; echo a complaint >&2", "READY\n", ""},
 		{"says nothing", "", "", ""},
-		{"as much as it may", "head -c 1024 /dev/zero | tr '\\0' x", strings.Repeat("x", 1024), ""},
-		{"more than it may", "yes", "", "an answer of more than 1 KiB"},
-		{"more complaints than it may", "yes >&2", "", "an answer of more than 1 KiB"},
+		{"as much as it may", "head -c 8192 /dev/zero | tr '\\0' x", strings.Repeat("x", 8192), ""},
+		{"more than it may", "yes", "", "an answer of more than 8 KiB"},
+		{"more complaints than it may", "yes >&2", "", "an answer of more than 8 KiB"},
 		{"fails", "echo 'cannot connect\007' >&2; echo no; exit 255", "", "exit status 255: cannot connect"},
 		{"complains to stdout, and at length", "printf '\\n%0300d\\n' 0; exit 1", "", "exit status 1: " + strings.Repeat("0", 200) + "..."},
+		{"fails, and complains of much", "seq -f %099.0f 1 80 >&2; exit 1", "", "exit status 1: " + strings.Repeat("0", 98) + "1"},
 		{"fails without a word", "exit 3", "", "exit status 3"},
 		{"is killed", "kill -9 $$", "", "signal: killed"},
 	} {

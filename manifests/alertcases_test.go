@@ -212,7 +212,8 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},
-		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200")}},
+		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200"), failed("0x200")}}, // a site whose publisher nobody scrapes
+		{"QuoinPublisherNoLeader", leads("1x5 stale", "0x5 stale"), 16, ofPub, 0, [][]series{leads("1x5 stale", always), leads("1x5 _x5 1x200", "_x200")}},
 		{"QuoinPublisherTwoLeaders", leads(always, always), 10, ofPub, 2, [][]series{leads(always, "0x200"), leads("1x20 0x100", "0x15 1x100")}},
 	}
 }

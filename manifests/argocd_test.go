@@ -49,10 +49,10 @@ func TestRealNoDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := append([]string{"quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}, monitored...)
-	if out, err := kuberig.Helm(t.Context(), append([]string{"install", "--create-namespace", "--kubeconfig", c.Kubeconfig()}, args...)...); err != nil {
+	if out, err := kuberig.Helm(t, append([]string{"install", "--create-namespace", "--kubeconfig", c.Kubeconfig()}, args...)...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rendered, err := kuberig.Helm(t.Context(), append([]string{"template"}, args...)...)
+	rendered, err := kuberig.Helm(t, append([]string{"template"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestValues(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, tt.args...)...)
+			out, err := kuberig.Helm(t, append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, tt.args...)...)
 			switch {
 			case tt.refused == "" && err != nil:
 				t.Errorf("%v\n%s", err, out)
@@ -155,7 +155,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image+","+tt.set)
+			out, err := kuberig.Helm(t, "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image+","+tt.set)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -190,7 +190,7 @@ func TestNotes(t *testing.T) {
 		"sunk.yaml":         nil,
 		"vcluster.yaml":     {"ignoreDifferences:"},
 	} {
-		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "--set", kuberig.Image, "-f", "chart/presets/"+preset)
+		out, err := kuberig.Helm(t, "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "--set", kuberig.Image, "-f", "chart/presets/"+preset)
 		if err != nil {
 			t.Fatalf("%s: %v", preset, err)
 		}
@@ -215,7 +215,7 @@ func TestNotes(t *testing.T) {
 // TestOtherNames gives the objects other names: what one object says of another one still holds. The names that programs,
 // Slurm or Prometheus look for stay.
 func TestOtherNames(t *testing.T) {
-	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-imex", "quoin-map-reader", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
+	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-imex", "quoin-metrics", "quoin-metrics-reader", "quoin-viewer"}
 	for set, prefix := range map[string]string{"fullnameOverride=gpu-map": "gpu-map", "nameOverride=map": "quoin-map", "nameOverride=map,fullnameOverride=gpu": "gpu"} {
 		t.Run(set, func(t *testing.T) {
 			all := objects(t, rendered(t, []string{"chart/presets/slinky.yaml"}, "--api-versions", driverAPI, "--set", kuberig.Image+",metrics.tlsSecret=certs,metrics.authorize=true,prometheusRule.enabled=true,dashboards.enabled=true,"+set))
@@ -316,7 +316,7 @@ func TestLabels(t *testing.T) {
 func TestRealOtherNames(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
-	_, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", c.Kubeconfig(),
+	_, err := kuberig.Helm(t, "install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", c.Kubeconfig(),
 		"--set", kuberig.Image+",fullnameOverride=gpu-map,agent.serviceAccount.name=reporter")
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package manifests_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,11 +46,12 @@ type variable struct {
 }
 
 type panel struct {
-	ID      int    `json:"id"`
-	Type    string `json:"type"`
-	Title   string `json:"title"`
-	GridPos struct{ X, Y, W, H int }
-	Targets []target `json:"targets"`
+	ID          int    `json:"id"`
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	GridPos     struct{ X, Y, W, H int }
+	Targets     []target `json:"targets"`
 	// FieldConfig has the links of cells.
 	FieldConfig json.RawMessage `json:"fieldConfig"`
 }
@@ -95,6 +95,12 @@ var corePanels = []string{"stat", "table", "timeseries", "bargauge"}
 // variableUse finds Grafana's variables, and not the $1 of label_replace.
 var variableUse = regexp.MustCompile(`\$(?:\{(\w+)\}|([A-Za-z_]\w*))`)
 
+// titleLabel finds the labels in the title of an annotation.
+var titleLabel = regexp.MustCompile(`{{(\w+)}}`)
+
+// rackSize finds numbers of nodes or GPUs that only some racks have.
+var rackSize = regexp.MustCompile(`\b(16|18|36|72|144)\b`)
+
 // TestDashboards checks what Grafana would take without a word and show wrong.
 func TestDashboards(t *testing.T) {
 	for _, d := range readDashboards(t) {
@@ -104,8 +110,19 @@ func TestDashboards(t *testing.T) {
 		known := map[string]bool{"__rate_interval": true, "__range": true}
 		for _, v := range d.Templating.List {
 			known[v.Name] = true
-			if v.Type == "query" && v.AllValue != ".*" {
+			if v.Type == "query" && v.Name != "size" && v.AllValue != ".*" {
 				t.Errorf("%s: variable %s: All would list every value there is", d.UID, v.Name)
+			}
+		}
+		for _, a := range d.Annotations.List {
+			if a.Datasource.UID != "${datasource}" || a.Datasource.Type != "prometheus" || a.Step == "" {
+				t.Errorf("%s: annotation %s: datasource %v, step %q", d.UID, a.Name, a.Datasource, a.Step)
+			}
+			by, _, _ := strings.Cut(a.Expr, ") ")
+			for _, m := range titleLabel.FindAllStringSubmatch(a.TitleFormat, -1) {
+				if !strings.HasPrefix(by, "group by (") || !strings.Contains(by, m[1]) {
+					t.Errorf("%s: the title of annotation %s has %s, its rows have not", d.UID, a.Name, m[1])
+				}
 			}
 		}
 		titles, taken := map[string]bool{}, map[[2]int]string{}
@@ -130,6 +147,9 @@ func TestDashboards(t *testing.T) {
 				}
 			}
 			for _, q := range p.Targets {
+				if size := rackSize.FindString(p.Title + " " + p.Description + " " + q.Expr); size != "" {
+					t.Errorf("%s: panel %q has a number of some racks, %s", d.UID, p.Title, size)
+				}
 				if q.Datasource.UID != "${datasource}" || q.Datasource.Type != "prometheus" {
 					t.Errorf("%s: panel %q asks %v, want the variable", d.UID, p.Title, q.Datasource)
 				}
@@ -197,8 +217,11 @@ func substitute(expr string, values map[string]string) string {
 	})
 }
 
-// labelValues is how Grafana fills a variable.
-var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+// labelValues and queryResult are how Grafana fills a variable.
+var (
+	labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+	queryResult = regexp.MustCompile(`^query_result\((.+)\)$`)
+)
 
 // queries returns all expressions of a dashboard by "uid/panel/ref" and
 // "uid/$variable".
@@ -214,71 +237,13 @@ func (d *dashboard) queries(t *testing.T) map[string]string {
 		if v.Type != "query" {
 			continue
 		}
-		m := labelValues.FindStringSubmatch(v.Definition)
-		if m == nil {
-			t.Fatalf("%s: variable %s: %s is no label_values", d.UID, v.Name, v.Definition)
+		if m := labelValues.FindStringSubmatch(v.Definition); m != nil {
+			all[d.UID+"/$"+v.Name] = fmt.Sprintf("group by (%s) (%s)", m[2], m[1])
+		} else if m := queryResult.FindStringSubmatch(v.Definition); m != nil {
+			all[d.UID+"/$"+v.Name] = m[1]
+		} else {
+			t.Fatalf("%s: variable %s: %s is neither label_values nor query_result", d.UID, v.Name, v.Definition)
 		}
-		all[d.UID+"/$"+v.Name] = fmt.Sprintf("group by (%s) (%s)", m[2], m[1])
 	}
 	return all
-}
-
-// dashboardTests has every expression of every dashboard at two moments of the scripted
-// hour, for one user alone, and for a job that has ended.
-func dashboardTests(t *testing.T) []exprTest {
-	t.Helper()
-	var exprs []exprTest
-	expected, seen := expectations(), map[string]bool{}
-	for _, m := range []moment{{minute: 20, minutes: 20}, {minute: 60, minutes: 40}, {minute: 60, minutes: 40, user: "alice"}, {minute: 60, minutes: 60, job: ended107}} {
-		values := map[string]string{"__range": fmt.Sprintf("%dm", m.minutes), "__rate_interval": "5m"}
-		if m.user != "" {
-			values["user"] = m.user
-		}
-		if m.job != "" {
-			values["job"] = m.job
-		}
-		for _, d := range readDashboards(t) {
-			if m.job != "" && d.UID != "quoin-job" {
-				continue
-			}
-			for key, expr := range d.queries(t) {
-				want, ok := expected[key]
-				if !ok {
-					t.Errorf("%s: nothing is expected of it: %s", key, expr)
-					continue
-				}
-				seen[key] = true
-				exprs = append(exprs, exprTest{substitute(expr, values), halfPast(m.minute), want(m)})
-			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(expected)) {
-		if !seen[key] {
-			t.Errorf("%s is expected and no dashboard has it", key)
-		}
-	}
-	return exprs
-}
-
-// TestRealNoDriverIsNoProblem has a cluster without the CRD of ComputeDomains, which may run
-// IMEX otherwise: the panel counts no problem, and another one where there is another.
-func TestRealNoDriverIsNoProblem(t *testing.T) {
-	t.Parallel()
-	of := func(problem string) series {
-		return series{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
-	}
-	var tests []unitTest
-	for _, d := range readDashboards(t) {
-		if expr, ok := d.queries(t)["quoin-imex/Problems of the domain/A"]; ok {
-			for problem, n := range map[string]float64{"NoDriver": 0, "NoDomain": 1, "": 0} {
-				tests = append(tests, unitTest{Interval: "1m", Series: []series{of(problem)}, Exprs: []exprTest{{expr, "5m", []sample{{"{}", n}}}}})
-			}
-		}
-	}
-	if len(tests) == 0 {
-		t.Fatal("no dashboard has the panel")
-	}
-	if out, err := runUnits(t, unitFile{nil, "1m", tests}); err != nil {
-		t.Error(out)
-	}
 }

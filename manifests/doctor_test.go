@@ -225,7 +225,7 @@ func BenchmarkDoctor(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		found, err := doctor.Look(b.Context(), &doctor.Options{Config: conf, Publications: conf.Clusters(), Cluster: c.Config(), Only: doctor.PartCluster, Version: version.Number})
+		_, found, err := doctor.Look(b.Context(), &doctor.Options{Config: conf, Publications: conf.Clusters(), Cluster: c.Config(), Only: doctor.PartCluster, Version: version.Number})
 		if err != nil {
 			b.Fatal(err)
 		}

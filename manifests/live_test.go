@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/test/rig/exporter"
-	"github.com/quoin-hpc/quoin/test/rig/hour"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 	"github.com/quoin-hpc/quoin/test/rig/nodedir"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
@@ -66,12 +65,14 @@ func startLive(t *testing.T) *live {
 			name, n.agent, n.exporter)
 	}
 	fmt.Fprintf(&scrapes, "- {job_name: publisher, static_configs: [{targets: ['%s'], labels: {job: quoin-publisher}}]}\n", l.startPublisher())
-	rules, err := os.ReadFile("chart/files/quoin.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for i, path := range allRules(t) {
+		rules, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.write(fmt.Sprintf("%d.rules.yaml", i), strings.ReplaceAll(string(rules), "interval: 1m", "interval: 1s"))
 	}
-	l.write("rules.yaml", strings.ReplaceAll(string(rules), "interval: 1m", "interval: 1s"))
-	l.Server = promrig.StartTest(t, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n%s", filepath.Join(l.dir, "rules.yaml"), &scrapes))
+	l.Server = promrig.StartTest(t, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n%s", filepath.Join(l.dir, "*.rules.yaml"), &scrapes))
 	return l
 }
 
@@ -103,7 +104,7 @@ func (l *live) startNode(name string, since49 bool) *liveNode {
 	if n.report, err = topology.ParseReport(name, bytes.TrimSpace(out)); err != nil {
 		l.t.Fatal(err)
 	}
-	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.Mapping(), Counters: newPlayer(l.t).counters[since49]}
+	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.Mapping(), Counters: countersOf(l.t, since49)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
 		if err := x.Write(&body, n.devices()); err != nil { // as the exporter: the whole scrape fails
@@ -143,9 +144,9 @@ func (n *liveNode) startAgent() {
 func (n *liveNode) devices() []exporter.Device {
 	var all []exporter.Device
 	for _, g := range n.report.GPUs {
-		d := exporter.Device{GPU: *g.DCGMID, UUID: g.UUID, Model: g.Product, Use: exporter.Use{Utilization: 0.5, Engine: 0.25, Used: hour.GiB, Size: 80 * hour.GiB, Watts: 600}}
+		d := exporter.Device{GPU: *g.DCGMID, UUID: g.UUID, Model: g.Product, Use: exporter.Use{Utilization: 0.5, Engine: 0.25, Used: gib, Size: 80 * gib, Watts: 600}}
 		if n.name == "n1" && g.Index == 1 {
-			d.Use = exporter.Use{Size: 80 * hour.GiB, Watts: 70}
+			d.Use = exporter.Use{Size: 80 * gib, Watts: 70}
 		}
 		if len(g.MIG) == 0 {
 			all = append(all, d)

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
-	"github.com/quoin-hpc/quoin/test/rig/hour"
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
 )
 
@@ -132,15 +131,15 @@ func (l *live) healthy() {
 	}
 	for _, d := range readDashboards(l.t) {
 		for key, expr := range d.queries(l.t) {
-			if _, err := l.Query(l.t.Context(), substitute(expr, map[string]string{"__range": "1m", "__rate_interval": "10s"})); err != nil {
+			if _, err := l.Query(l.t.Context(), substitute(expr, map[string]string{"__range": "1m", "__rate_interval": "10s", "size": "16"})); err != nil {
 				l.t.Errorf("%s: %v", key, err)
 			}
 		}
 	}
 }
 
-// sameSeries checks that what the scripted hour makes an agent print has the names
-// and labels that a real one prints.
+// sameSeries checks that what the agents of site.series print has the names and labels that a real one
+// prints.
 func (l *live) sameSeries(n *liveNode) {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, "http://"+n.agent+"/metrics", nil)
@@ -156,13 +155,13 @@ func (l *live) sameSeries(n *liveNode) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	printed, scripted := shapes(string(body)), shapes(hour.AgentText(3, 20)+hour.AgentText(2, 20)+hour.AgentText(1, 20))
-	for name, want := range scripted {
+	printed := shapes(string(body))
+	for name, want := range siteShapes(l.t, "quoin-agent") {
 		// No IMEX, no gate and no problem on a simulated machine without trouble
 		// and Kubernetes.
 		absent := []string{"quoin_agent_imex_info", "quoin_agent_imex_ready", "quoin_agent_problems"}
 		if got, ok := printed[name]; !slices.Contains(absent, name) && (!ok || got != want) {
-			l.t.Errorf("%s has labels %q at a real agent, and %q in the script", name, got, want)
+			l.t.Errorf("%s has labels %q at a real agent, and %q in site.series", name, got, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestRealMonitoring(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	helm := func(args ...string) (string, error) {
-		return kuberig.Helm(t.Context(), append([]string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--set", kuberig.Image, "--kubeconfig", c.Kubeconfig()}, args...)...)
+		return kuberig.Helm(t, append([]string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--set", kuberig.Image, "--kubeconfig", c.Kubeconfig()}, args...)...)
 	}
 	out, err := helm()
 	if err != nil {
@@ -38,7 +38,7 @@ func TestRealMonitoring(t *testing.T) {
 		"TLS and a token": {"--set", "metrics.tlsSecret=certs,metrics.authorize=true", "--set-json", `podMonitor.tlsConfig={"serverName":"quoin","ca":{"secret":{"name":"certs","key":"ca.crt"}}}`, "--set-json", `podMonitor.authorization={"credentials":{"name":"prometheus-token","key":"token"}}`},
 		"chosen labels":   {"--set", "podMonitor.additionalLabels.release=prom,prometheusRule.additionalLabels.release=prom,dashboards.annotations.grafana_folder=Quoin,dashboards.namespace=slurm"},
 	} {
-		rendered, err := kuberig.Helm(t.Context(), append(append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, monitored...), more...)...)
+		rendered, err := kuberig.Helm(t, append(append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, monitored...), more...)...)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -61,7 +61,7 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rendered, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image+","+tt.set)
+			rendered, err := kuberig.Helm(t, "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image+","+tt.set)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,13 +3,8 @@ package manifests_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
@@ -19,17 +14,6 @@ import (
 type sample struct {
 	Labels string  `json:"labels"`
 	Value  float64 `json:"value"`
-}
-
-// labels renders a label set as Prometheus does; empty ones are none.
-func labels(name string, set map[string]string) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(set)) {
-		if set[k] != "" {
-			parts = append(parts, k+"="+strconv.Quote(set[k]))
-		}
-	}
-	return name + "{" + strings.Join(parts, ", ") + "}"
 }
 
 // The unit tests of promtool, as far as they are used here.
@@ -91,88 +75,15 @@ func writeJSON(t *testing.T, path string, v any) {
 	}
 }
 
-// allRules is the file of all rules.
-func allRules(t *testing.T) []string {
+// allRules are the files of all rules.
+func allRules(t *testing.T) (paths []string) {
 	t.Helper()
-	path, err := filepath.Abs("chart/files/quoin.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []string{path}
-}
-
-var exposedNode = regexp.MustCompile(`,node="`)
-
-// timeline collects what targets print, minute by minute, as promtool's series.
-type timeline struct {
-	minutes int
-	values  map[string][]string
-}
-
-// add adds a minute: of each series its value, and of one that has gone a stale
-// mark, as a scrape does.
-func (l *timeline) add(t *testing.T, texts []text) {
-	t.Helper()
-	if l.values == nil {
-		l.values = map[string][]string{}
-	}
-	for _, x := range texts {
-		for line := range strings.Lines(x.body) {
-			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-				continue
-			}
-			space := strings.LastIndexByte(line, ' ')
-			name, rest, ok := strings.Cut(line[:space], "{")
-			if !ok {
-				name, rest = line[:space], "}"
-			}
-			key := name + "{" + x.labels
-			if rest != "}" {
-				key += ","
-			}
-			if strings.Contains(x.labels, `,node="`) { // as Prometheus does with a label that the target has too
-				rest = exposedNode.ReplaceAllString(","+rest, `,exported_node="`)[1:]
-			}
-			key += rest
-			if len(l.values[key]) > l.minutes {
-				t.Fatalf("minute %d: %s is there twice", l.minutes, key)
-			}
-			for len(l.values[key]) < l.minutes {
-				l.values[key] = append(l.values[key], "_")
-			}
-			l.values[key] = append(l.values[key], line[space+1:])
+	for _, name := range ruleFiles {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		paths = append(paths, path)
 	}
-	l.minutes++
-	for key, v := range l.values {
-		if len(v) == l.minutes-1 {
-			mark := "_"
-			if last := v[len(v)-1]; last != "_" && last != "stale" {
-				mark = "stale"
-			}
-			l.values[key] = append(v, mark)
-		}
-	}
+	return paths
 }
-
-func (l *timeline) series() []series {
-	all := make([]series, 0, len(l.values))
-	for _, key := range slices.Sorted(maps.Keys(l.values)) {
-		all = append(all, series{key, strings.Join(l.values[key], " ")})
-	}
-	return all
-}
-
-// scriptedHour plays the whole script.
-func scriptedHour(t *testing.T) []series {
-	t.Helper()
-	h, l := newPlayer(t), &timeline{}
-	for minute := range 61 {
-		l.add(t, h.at(t, minute))
-	}
-	return l.series()
-}
-
-// halfPast is the moment at which expressions are evaluated: half a minute after
-// the last scrape, so that no sample lies on the edge of a range.
-func halfPast(minute int) string { return fmt.Sprintf("%dm30s", minute) }

@@ -32,7 +32,7 @@ func TestPublications(t *testing.T) {
 	for _, preset := range presets(t) {
 		for name, values := range map[string][]string{"alone": {"-f", preset}, "with a site's file": {"-f", preset, "-f", site}} {
 			t.Run(filepath.Base(preset)+" "+name, func(t *testing.T) {
-				out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
+				out, err := kuberig.Helm(t, append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
 				if err != nil {
 					t.Fatal(err)
 				}

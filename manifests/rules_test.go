@@ -38,17 +38,27 @@ type rule struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-func readRules(t *testing.T) []rule {
+// ruleFiles are the rules with the alerts that are on, and the other alerts.
+var ruleFiles = []string{"chart/files/quoin.rules.yaml", "chart/files/quoin-more.rules.yaml"}
+
+// readRules are the rules of all files.
+func readRules(t *testing.T) (all []rule) {
 	t.Helper()
-	data, err := os.ReadFile("chart/files/quoin.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range ruleFiles {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f ruleFile
+		if err := yaml.Unmarshal(data, &f); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f.rules()...)
 	}
-	var f ruleFile
-	if err := yaml.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	var all []rule
+	return all
+}
+
+func (f *ruleFile) rules() (all []rule) {
 	for _, g := range f.Groups {
 		all = append(all, g.Rules...)
 	}
@@ -58,7 +68,7 @@ func readRules(t *testing.T) []rule {
 func TestRealCheckRules(t *testing.T) {
 	t.Parallel()
 	promrig.NeedTest(t)
-	if out, err := promrig.Promtool(t.Context(), ".", "check", "rules", "--lint=all", "--lint-fatal", "chart/files/quoin.rules.yaml"); err != nil {
+	if out, err := promrig.Promtool(t.Context(), ".", append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, ruleFiles...)...); err != nil {
 		t.Error(out)
 	}
 }
@@ -188,22 +198,75 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestPrometheusRule checks that the operator's object holds the rules.
+// TestPrometheusRule checks that the operator's objects hold the rules.
 func TestPrometheusRule(t *testing.T) {
-	data, err := os.ReadFile("rules/prometheusrule.yaml")
+	var got []rule
+	for _, name := range []string{"rules/prometheusrule.yaml", "rules/more/alerts.yaml"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object struct{ Spec ruleFile }
+		if err := yaml.Unmarshal(data, &object); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, object.Spec.rules()...)
+	}
+	if diff := cmp.Diff(readRules(t), got); diff != "" {
+		t.Errorf("rules differ (-file +object):\n%s", diff)
+	}
+}
+
+// core are the alerts that are on, by what each is about.
+var core = map[string]string{
+	"the publisher is gone": "QuoinPublisherNoLeader", "files are held": "QuoinPublisherHeld", "files are not loaded": "QuoinFileNeverLoaded",
+	"the hardware is no longer as published": "QuoinDomainChanged", "an agent is gone": "QuoinAgentDown", "the job mapping is not written": "QuoinMappingNotWritten",
+	"a GPU is lost": "QuoinGPULost", "the fabric is not ready": "QuoinFabricDegraded", "IMEX is not ready": "QuoinIMEXNoMember", "jobs get a faulty GPU": "QuoinXid",
+}
+
+// TestCore holds that the chart turns on the core of the alerts with prometheusRule.enabled, and the others with
+// prometheusRule.allAlerts, and that RUNBOOKS.md has each in its part.
+func TestCore(t *testing.T) {
+	page, err := os.ReadFile("RUNBOOKS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var object struct{ Spec ruleFile }
-	if err := yaml.Unmarshal(data, &object); err != nil {
-		t.Fatal(err)
+	first, more, ok := strings.Cut(string(page), "\n# More alerts\n")
+	if !ok {
+		t.Error("RUNBOOKS.md has no part of more alerts")
 	}
-	var got []rule
-	for _, g := range object.Spec.Groups {
-		got = append(got, g.Rules...)
+	on := slices.Sorted(maps.Values(core))
+	var all []string
+	for _, r := range readRules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		all = append(all, r.Alert)
+		if part := map[bool]string{true: first, false: more}[slices.Contains(on, r.Alert)]; !strings.Contains(part, "\n## "+r.Alert+"\n") {
+			t.Errorf("RUNBOOKS.md has %s in the other part", r.Alert)
+		}
 	}
-	if diff := cmp.Diff(readRules(t), got); diff != "" || len(object.Spec.Groups) != 2 {
-		t.Errorf("%d groups, rules differ (-file +object):\n%s", len(object.Spec.Groups), diff)
+	slices.Sort(all)
+	for value, want := range map[string][]string{"false": on, "true": all} {
+		var got []string
+		for _, o := range objects(t, rendered(t, nil, append([]string{"--set", kuberig.Image + ",prometheusRule.allAlerts=" + value}, monitored...)...)) {
+			if o.at("kind") != "PrometheusRule" {
+				continue
+			}
+			var object struct{ Spec ruleFile }
+			if err := yaml.Unmarshal([]byte(o.text), &object); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range object.Spec.rules() {
+				if r.Alert != "" {
+					got = append(got, r.Alert)
+				}
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("alerts with allAlerts=%s (-want +got):\n%s", value, diff)
+		}
 	}
 }
 

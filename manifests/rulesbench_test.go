@@ -12,7 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/exporter"
-	"github.com/quoin-hpc/quoin/test/rig/hour"
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
 )
 
@@ -42,17 +41,18 @@ func BenchmarkRules(b *testing.B) {
 	b.Cleanup(server.Close)
 
 	dir := b.TempDir()
-	rules, err := os.ReadFile("chart/files/quoin.rules.yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	file := filepath.Join(dir, "rules.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(rules), "interval: 1m", "interval: 30s")), 0o644); err != nil {
-		b.Fatal(err)
+	for _, name := range ruleFiles {
+		rules, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(strings.ReplaceAll(string(rules), "interval: 1m", "interval: 30s")), 0o644); err != nil {
+			b.Fatal(err)
+		}
 	}
 	address := strings.TrimPrefix(server.URL, "http://")
 	var config strings.Builder
-	fmt.Fprintf(&config, "global: {scrape_interval: 15s, scrape_timeout: 15s}\nrule_files: ['%s']\nscrape_configs:\n", file)
+	fmt.Fprintf(&config, "global: {scrape_interval: 15s, scrape_timeout: 15s}\nrule_files: ['%s/*.yaml']\nscrape_configs:\n", dir)
 	for _, job := range []struct {
 		name, kind string
 		targets    int
@@ -96,39 +96,25 @@ func BenchmarkRules(b *testing.B) {
 // n0000 say, whose GPUs the job 700000 holds.
 func textsOfNode(b *testing.B) map[string]string {
 	b.Helper()
-	nodes, jobs := hour.Nodes, hour.Jobs
-	b.Cleanup(func() { hour.Nodes, hour.Jobs = nodes, jobs })
-	node := nodes[1]
-	node.Name, node.Label, node.Block, node.Devices = "n0000", true, "b0000", nil
-	job := hour.Job{ID: "700000", User: "alice", Account: "physics", Partition: "gpu", To: 61}
-	for gpu := range 8 {
-		d := nodes[0].Devices[0]
-		d.GPU, d.UUID = gpu, fmt.Sprintf("GPU-n0000-1111-4222-8333-44445555666%d", gpu)
-		node.Devices, job.Holds = append(node.Devices, d), append(job.Holds, hour.Place{Device: gpu})
-	}
-	hour.Nodes, hour.Jobs = []hour.Node{node}, []hour.Job{job}
-
 	mapping := b.TempDir()
+	var devices []exporter.Device
+	var agent, text strings.Builder
 	for gpu := range 8 {
+		d := h100(10, 0.5, "", 0).Device
+		d.GPU, d.UUID = gpu, fmt.Sprintf("GPU-n0000-1111-4222-8333-44445555666%d", gpu)
+		devices = append(devices, d)
 		if err := os.WriteFile(filepath.Join(mapping, fmt.Sprint(gpu)), []byte("700000\n"), 0o644); err != nil {
 			b.Fatal(err)
 		}
+		of := fmt.Sprintf(`UUID=%q,gpu="%d",GPU_I_ID=""`, d.UUID, gpu)
+		fmt.Fprintf(&agent, "quoin_gpu_info{%s,modelName=%q,clique=\"k.1\",node=\"n0000\"} 1\n", of, d.Model)
+		fmt.Fprintf(&agent, "quoin_gpu_job_info{%s,job_id=\"700000\",user=\"alice\",account=\"physics\",partition=\"gpu\",qos=\"\",cluster=\"alpha\",clique=\"k.1\"} 1\n", of)
+		fmt.Fprintf(&agent, "quoin_gpu_held_seconds_total{%s} 60\nquoin_gpu_idle_held_seconds_total{%[1]s} 0\nquoin_gpu_idle_held_stretch_seconds{%[1]s} 0\n", of)
 	}
-	counters, err := os.ReadFile("dcgm/counters-4.9.csv")
-	if err != nil {
-		b.Fatal(err)
-	}
-	x := exporter.Exporter{Since49: true, Hostname: node.Name, Driver: "580.95.05", Mapping: mapping, Counters: string(counters)}
-	var devices []exporter.Device
-	for i := range node.Devices {
-		d := node.Devices[i].Device
-		d.Use = node.Devices[i].At(hour.Place{Device: i}, 1)
-		devices = append(devices, d)
-	}
-	var text strings.Builder
+	agent.WriteString("quoin_gpus{state=\"allocated\"} 8\nquoin_agent_probe_up 1\nquoin_agent_mapping_files{state=\"held\"} 8\n")
+	x := exporter.Exporter{Since49: true, Hostname: "n0000", Driver: "580.95.05", Mapping: mapping, Counters: countersOf(b, true)}
 	if err := x.Write(&text, devices); err != nil {
 		b.Fatal(err)
 	}
-	publisher, _, _ := strings.Cut(hour.PublisherText(1, 1), "quoin_node_info{")
-	return map[string]string{"exporter": text.String(), "agent": hour.AgentText(0, 1), "publisher": publisher}
+	return map[string]string{"exporter": text.String(), "agent": agent.String(), "publisher": "quoin_publisher_leader 1\n"}
 }

@@ -140,7 +140,7 @@ func TestSchedulersPage(t *testing.T) {
 	if err := os.WriteFile(file, []byte(schedulersValues(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", file)
+	out, err := kuberig.Helm(t, "template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", file)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

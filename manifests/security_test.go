@@ -11,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbac "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
 // TestPolicies compares the table of admission policies in SECURITY.md with the manifests. Each row names
@@ -44,6 +48,54 @@ func TestPolicies(t *testing.T) {
 	slices.Sort(policies)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(named)), policies); diff != "" {
 		t.Errorf("policies of the manifests and of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
+	}
+}
+
+// TestRights holds that no role of the chart has more than SECURITY.md says, whatever a site asks for.
+func TestRights(t *testing.T) {
+	written := []string{"computedomains", "configmaps", "events", "leases", "nodereports", "nodes", "nodes/status", "subjectaccessreviews", "tokenreviews"}
+	roles := map[string]bool{}
+	for _, values := range [][]string{
+		{"-f", "chart/presets/slinky.yaml", "--set", "metrics.tlsSecret=certs,metrics.authorize=true"},
+		{"--set", "config.publicationDefaults.slurmNames=pod:a=b"},
+		{"--set", "config.publicationDefaults.fabricFiles={configmaps:a=b}"},
+	} {
+		out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1", "--set", kuberig.Image}, values...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq("\n"+out, "\n---\n") {
+			if !strings.Contains(document, "\nkind: Role\n") && !strings.Contains(document, "\nkind: ClusterRole\n") {
+				continue
+			}
+			var role rbac.ClusterRole
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatal(err)
+			}
+			roles[role.Name] = true
+			for _, rule := range role.Rules {
+				all := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs)
+				if slices.ContainsFunc([]string{"*", "secrets", "pods/exec", "pods/log"}, func(word string) bool { return slices.Contains(all, word) }) {
+					t.Errorf("%s may too much: %v", role.Name, rule)
+				}
+				for _, verb := range rule.Verbs {
+					switch verb {
+					case "get", "list", "watch", "publish": // publish is a mark for the admission policies
+					case "create", "update", "patch":
+						for _, resource := range rule.Resources {
+							if !slices.Contains(written, resource) || role.Name == "quoin-viewer" {
+								t.Errorf("%s may %s %s", role.Name, verb, resource)
+							}
+						}
+					default:
+						t.Errorf("%s may %s %v", role.Name, verb, rule.Resources)
+					}
+				}
+			}
+		}
+	}
+	if len(roles) < 8 {
+		t.Errorf("roles %v, want 8 or more", slices.Sorted(maps.Keys(roles)))
 	}
 }
 

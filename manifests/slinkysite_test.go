@@ -96,7 +96,7 @@ func (s *slinkySite) install(values ...string) string {
 	for _, file := range values {
 		args = append(args, "-f", file)
 	}
-	if out, err := kuberig.Helm(s.t.Context(), args...); err != nil {
+	if out, err := kuberig.Helm(s.t, args...); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
 	return s.config()

@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
-	"github.com/quoin-hpc/quoin/test/rig/hour"
 	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
-// TestRealSlurmMetrics asks a real slurmctld for its metrics: every series that the
-// scripted hour has of Slurm is there, with these labels.
+// TestRealSlurmMetrics asks a real slurmctld for its metrics: every series that
+// site.series has of Slurm is there, with these labels.
 func TestRealSlurmMetrics(t *testing.T) {
 	t.Parallel()
 	c := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
@@ -29,9 +28,9 @@ func TestRealSlurmMetrics(t *testing.T) {
 		return strings.Contains(text, "\nslurm_nodes_idle 2\n") && strings.Contains(text, "\nslurm_partition_jobs_pending{partition=\"gpu\"} 1\n")
 	}, func() string { return text })
 	real := shapes(text)
-	for name, labels := range shapes(hour.SlurmText(0)) {
+	for name, labels := range siteShapes(t, "slurmctld") {
 		if got, ok := real[name]; !ok || got != labels {
-			t.Errorf("%s has labels %q at a real slurmctld, and %q in the script", name, got, labels)
+			t.Errorf("%s has labels %q at a real slurmctld, and %q in site.series", name, got, labels)
 		}
 	}
 }

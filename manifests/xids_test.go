@@ -124,7 +124,7 @@ func TestRealXidAlertsInTime(t *testing.T) {
 		return agent("quoin_agent_problems", `reason="`+reason+`"`, values)
 	}
 	firing := func(alert, severity string) []sample {
-		return []sample{{labels("ALERTS", map[string]string{"alertname": alert, "alertstate": "firing", "severity": severity, "instance": "i", "job": "quoin-agent"}), 1}}
+		return []sample{{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, instance="i", job="quoin-agent"}`, alert, severity), 1}}
 	}
 	none := []sample{}
 	at := func(minute int, want []sample) exprTest {

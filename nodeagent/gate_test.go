@@ -55,7 +55,7 @@ func (m *membersOfOne) edit(change func()) {
 	again.Notify(m.changes)
 }
 
-// readySeries is what the scripted hour of the dashboards' tests has too.
+// readySeries is what testdata/site.series of the manifests has too.
 const readySeries = `
 # HELP quoin_agent_imex_ready 1 if jobs across nodes may use IMEX on this node, 0 if not. Absent without multi-node NVLink, or if not known.
 # TYPE quoin_agent_imex_ready gauge

@@ -97,7 +97,7 @@ func (m *machine) remove(names ...string) {
 // built fills the cache folder with what make setup builds.
 func (m *machine) built() {
 	m.t.Helper()
-	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "debian-prometheus", "debian-infiniband", "debian-lldp", "debian-packages", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
+	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "debian-prometheus", "debian-infiniband", "debian-lldp", "debian-packages", "box-base-0123456789ab", "rig-gotestsum-0123456789ab", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
 		"rig-computedomain-0123456789ab", "rig-computedomain05-0123456789ab", "rig-kubernetes-0123456789ab"} {
 		if err := os.MkdirAll(m.path("cache/quoin/"+name), 0o755); err != nil {
 			m.t.Fatal(err)
@@ -169,7 +169,7 @@ func TestSetup(t *testing.T) {
 	}{
 		{"not root", func(m *machine) { m.built(); m.program("id", "echo 1000") }, []string{"setup: this user is not root, *: run this as root. make short needs no root"}},
 		{"no apt", func(m *machine) { m.built(); m.remove("apt-get", "mmdebstrap") }, []string{"setup: apt-get is missing, and it has to bring the packages *mmdebstrap: run this on a Debian machine"}},
-		{"no apt, nothing built", func(m *machine) { m.remove("apt-get") }, []string{"setup: apt-get is missing, and it has to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm: run this on a Debian machine"}},
+		{"no apt, nothing built", func(m *machine) { m.remove("apt-get") }, []string{"setup: apt-get is missing, and it has to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm, the base of Quoin's image: run this on a Debian machine"}},
 		{"cache folder cannot be written", func(m *machine) { m.built(); m.env = append(m.env, "XDG_CACHE_HOME="+m.path("bin/go")) },
 			[]string{"setup: cannot write in DIR/bin/go/quoin: set XDG_CACHE_HOME to a folder that this user can write in"}},
 		{"full disk", func(m *machine) { m.built(); m.program("df", "echo; echo '7 /disk'") },
@@ -181,7 +181,7 @@ func TestSetup(t *testing.T) {
 		{"no modules of a rig and no proxy", func(m *machine) { m.without("go", `"list -deps go.etcd.io"*|"list -m "*@*`, "no route") },
 			[]string{"setup: cannot reach the Go module proxy (GOPROXY=proxy.example), *: no route"}},
 		{"no mirror", func(m *machine) { m.without("apt-get", `download*`, "E: cannot resolve") },
-			[]string{"setup: cannot fetch from Debian's mirrors (mirror.example), which have to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm: E: cannot resolve"}},
+			[]string{"setup: cannot fetch from Debian's mirrors (mirror.example), which have to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm, the base of Quoin's image: E: cannot resolve"}},
 		{"two things", func(m *machine) { m.program("id", "echo 1000"); m.remove("apt-get") },
 			[]string{"setup: this user is not root, *", "setup: apt-get is missing, *"}},
 		{"no Go", func(m *machine) { m.remove("go") }, []string{"setup: go is missing. *"}},

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 tools=(make gcc mmdebstrap nsenter ip setsid chromium fonts zsh)
-rigs=(etcd helm computedomain computedomain05 kubernetes) # folders of test/rig
+rigs=(gotestsum etcd helm computedomain computedomain05 kubernetes) # folders of test/rig
 # The megabytes of a full cache folder, and of Go's caches after everything is built.
 cacheMB=3000 buildMB=8000 moduleMB=2000
 runMB=500 # what a run needs when all is built
@@ -37,6 +37,7 @@ packages=$(testdata/need.sh -packages "${tools[@]}") debian=()
 [ -d "$cache/debian-infiniband" ] || debian+=(ibnetdiscover)
 [ -d "$cache/debian-lldp" ] || debian+=(lldpd)
 [ -d "$cache/debian-packages" ] || debian+=(rpm)
+compgen -G "$cache/box-base-????????????" >/dev/null || debian+=("the base of Quoin's image")
 missing=$(printf '%s, ' "${debian[@]}") missing=${missing%, }
 if [ -n "$missing" ] && ! command -v apt-get >/dev/null; then
   say "apt-get is missing, and it has to bring $missing: run this on a Debian machine"

@@ -22,13 +22,14 @@ func machine() *topology.Node {
 	return n
 }
 
+// TestReportRoundTrip writes a report and reads it, with a key of a later release.
 func TestReportRoundTrip(t *testing.T) {
 	want := machine()
 	data, err := topology.EncodeReport(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := topology.ParseReport("r", data)
+	got, err := topology.ParseReport("r", bytes.Replace(data, []byte("{"), []byte(`{"ofLater":1,`), 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,20 +101,6 @@ func FuzzParseReport(f *testing.F) {
 			t.Fatalf("%s\nthen\n%s\n%v", once, twice, err)
 		}
 	})
-}
-
-func BenchmarkParseReport(b *testing.B) {
-	data, err := topology.EncodeReport(machine())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := topology.ParseReport("r", data); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func FuzzParseClique(f *testing.F) {

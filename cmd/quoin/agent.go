@@ -120,7 +120,7 @@ func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.St
 		}
 		return reportdir.New(conf.Agent.Store, node), nil, nil, nil
 	}
-	rc, client, err := kubeClient(conf.Agent.Kubeconfig, "quoin-agent", 0)
+	rc, client, err := session.Reach(conf.Agent.Kubeconfig, "quoin-agent", 0)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -181,6 +181,7 @@ func TestBadInput(t *testing.T) {
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
 		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
 		{"directory for the cluster's objects", "", []string{"imex", "check", "--objects", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
+		{"missing objects", "", []string{"imex", "check", "--objects", missing}, missing + " is not there: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},
 		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no site "nowhere": want one of a100-mig`},

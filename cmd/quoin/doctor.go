@@ -16,7 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/version"
 )
 
-// lookTime bounds how long doctor and status look.
+// lookTime bounds how long doctor looks.
 const lookTime = 10 * time.Second
 
 func newDoctorCommand() *cobra.Command {
@@ -29,8 +29,9 @@ func newDoctorCommand() *cobra.Command {
 		Long: `doctor looks at a cluster (Quoin's own objects, Slinky's Controllers and NodeSets, GPU
 Operator's ClusterPolicy, NVIDIA's DeviceClasses, the admission policies) and at this
 machine, if it is a GPU node. It names the nodes on which a condition of the publisher
-reports a fault of fabric, IMEX or place. It changes nothing. A dry run on the API server
-tries whether a stolen agent token would be refused.
+reports a fault of fabric, IMEX or place. The first line says how large the cluster is, and
+which publisher leads. doctor changes nothing. A dry run on the API server tries whether a
+stolen agent token would be refused.
 
 Exit status: 1 if something does not work, 3 if something could not be seen.`,
 		Example: `  quoin doctor
@@ -43,13 +44,16 @@ Exit status: 1 if something does not work, 3 if something could not be seen.`,
 			if err := openDoctor(ctx, cmd.ErrOrStderr(), &flags, &o); err != nil {
 				return err
 			}
-			found, err := doctor.Look(ctx, &o)
+			head, found, err := doctor.Look(ctx, &o)
 			if err != nil {
 				return err
 			}
 			r := show.Result{Kind: "Diagnosis", Summary: []string{show.Counts(found)}, Findings: found}
 			if output == outputJSON {
 				return r.JSON(cmd.OutOrStdout())
+			}
+			if head != "" {
+				fmt.Fprintln(cmd.OutOrStdout(), head)
 			}
 			return r.Table(cmd.OutOrStdout()).AsError()
 		},
@@ -84,8 +88,7 @@ func openDoctor(ctx context.Context, stderr io.Writer, flags *session.Flags, o *
 		return fmt.Errorf("--only %s: want cluster or node", o.Only)
 	}
 	if s != nil {
-		o.Config, o.Cluster = s.Config, s.Cluster
-		o.Kubectl, o.Helm, o.Again = s.Kubectl(), s.Helm(), s.AgainAll()
+		o.Config, o.Cluster, o.Commands = s.Config, s.Cluster, s.Commands()
 	}
 	switch unread := (*session.ConfigError)(nil); {
 	case errors.As(err, &unread):
@@ -102,31 +105,9 @@ func openDoctor(ctx context.Context, stderr io.Writer, flags *session.Flags, o *
 	return err
 }
 
+// newStatusCommand refuses the name of a command that went, whatever its flags are.
 func newStatusCommand() *cobra.Command {
-	var flags session.Flags
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Print a health summary of Quoin on a cluster",
-		Long: `status prints a health summary of Quoin on a cluster: nodes, agents, publishers, files
-and IMEX, and how much quoin doctor finds.
-
-Exit status: as quoin doctor: 1 if something does not work, 3 if something could not be seen.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
-			defer cancel()
-			o := doctor.Options{Only: doctor.PartCluster}
-			if err := openDoctor(ctx, cmd.ErrOrStderr(), &flags, &o); err != nil {
-				return err
-			}
-			found, err := doctor.Status(ctx, cmd.OutOrStdout(), &o)
-			if err != nil {
-				return err
-			}
-			return show.Code(found).AsError()
-		},
-	}
-	flags.Add(cmd)
-	flags.AddSources(cmd)
-	return cmd
+	return &cobra.Command{Use: "status", Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+		return errors.New("there is no command status: what it said is the head of quoin doctor")
+	}}
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent"
@@ -122,7 +119,7 @@ type dayGate struct {
 
 // TestFabricDay lets one thing after the other go wrong with the fabric of a site. All that answer for the
 // fabric say the same of each node at each step: quoin map, the page, the conditions of the Nodes, the series
-// that alerts go by, quoin imex check, quoin doctor, and the gates of the agents. The table says what that is.
+// that alerts go by, quoin imex check, and the gates of the agents. The table says what that is.
 func TestFabricDay(t *testing.T) {
 	const block, alone = "block of 18", "no block"
 	all := func(first, last int) string { return fmt.Sprintf("n[%02d-%02d]", first, last) }
@@ -143,14 +140,8 @@ func TestFabricDay(t *testing.T) {
 				"n05": "waiting, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and goes on registering", nil, 2 * time.Minute, map[string]string{
 				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
-			{"and is there again", tray(simulated.Fault{Clear: true, Reboot: true}), time.Hour, map[string]string{
-				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
-			{"its registration has not started", tray(simulated.Fault{Fabric: "notStarted", Reboot: true}), time.Minute, map[string]string{
-				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut"}, ""},
 			{"its GPUs have no fabric", tray(simulated.Fault{Fabric: "notSupported", Reboot: true}), time.Hour, map[string]string{
 				"n05": "degraded, " + block + ", FabricMissing, FabricNotReady, shut"}, ""},
-			{"its registration fails", tray(simulated.Fault{Fabric: "completed", Status: "ERROR_UNKNOWN", Reboot: true}), time.Hour, map[string]string{
-				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut"}, ""},
 			{"a GPU has 17 of 18 links", func(d *fabricDay) {
 				d.apply(simulated.Fault{Node: "n05", Clear: true, Reboot: true})
 				d.report(func(n *topology.Node) { n.GPUs[3].Links = &topology.Links{Switch: 17} }, "n05")
@@ -161,40 +152,8 @@ func TestFabricDay(t *testing.T) {
 				tray(simulated.Fault{Fabric: "notSupported", GPU: new(2), Reboot: true})(d)
 			}, time.Hour, map[string]string{
 				"n05": "degraded, " + block + ", GPUOutsideClique, FabricNotReady, shut"}, ""},
-			{"a GPU is in another clique", tray(simulated.Fault{Clique: new(uint32(7)), GPU: new(2), Reboot: true}), time.Hour, map[string]string{
-				"n05": "degraded, " + block + ", TwoCliques, FabricNotReady, shut"}, ""},
-			{"all trays reboot, and none has a fabric", func(d *fabricDay) {
-				for i := range 18 {
-					n := fmt.Sprintf("n%02d", i+1)
-					d.apply(simulated.Fault{Node: n, Clear: true}, simulated.Fault{Node: n, Fabric: "notSupported", Reboot: true})
-				}
-			}, time.Hour, map[string]string{
-				all(1, 18): "degraded, " + block + ", FabricMissing, FabricNotReady, shut"}, ""},
-			{"all trays are there again", func(d *fabricDay) {
-				for i := range 18 {
-					d.apply(simulated.Fault{Node: fmt.Sprintf("n%02d", i+1), Clear: true, Reboot: true})
-				}
-			}, time.Hour, map[string]string{
-				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
-			{"Fabric Manager does not run on machines of H100", registersInside(nil), 9 * time.Minute, map[string]string{
-				"h[01-02]": "healthy, " + alone + ", FabricInProgress, NoMultiNodeNVLink, not needed"}, ""},
-			{"and is not started", nil, 2 * time.Minute, map[string]string{
-				"h[01-02]": "healthy, " + alone + ", FabricNotReady, NoMultiNodeNVLink, not needed"}, ""},
-			{"machines of H100 wait for a partition", registersInside(new(1)), time.Hour, map[string]string{
-				"h[01-02]": "healthy, " + alone + ", FabricInProgress, NoMultiNodeNVLink, not needed"}, ""},
-			{"machines of H100 report one clique", func(d *fabricDay) {
-				d.report(func(n *topology.Node) { inClique(n, topology.Clique{ClusterUUID: topology.UUID{1}, ID: 1}) }, "h01", "h02", "h03", "h04")
-			}, time.Hour, map[string]string{
-				"n05":      "healthy, " + block + ", FabricHealthy, Ready, open",
-				"h[01-04]": "degraded, " + alone + ", DomainImplausible, NoMultiNodeNVLink, not needed"}, ""},
-			{"strangers report the clique of the rack", func(d *fabricDay) {
-				d.report(nil, "h01", "h02", "h03", "h04")
-				rack := d.nodes()["n01"].Domain.Clique
-				d.report(func(n *topology.Node) { inClique(n, rack) }, "s01", "s02")
-			}, time.Hour, map[string]string{
-				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open",
-				"s[01-02]": "degraded, " + alone + ", DomainImplausible, NoMultiNodeNVLink, open"}, ""},
 			{"strangers have no fabric, and their nodes_config.cfg names peers", func(d *fabricDay) {
+				d.apply(simulated.Fault{Node: "n05", Clear: true, Reboot: true})
 				d.report(func(n *topology.Node) {
 					for i := range n.GPUs {
 						n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricNotSupported}
@@ -202,6 +161,7 @@ func TestFabricDay(t *testing.T) {
 					n.Domain, n.IMEXNodes = n.Joined(), new(2)
 				}, "s01", "s02")
 			}, time.Hour, map[string]string{
+				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open",
 				"s[01-02]": "degraded, " + alone + ", FabricMissing, FabricNotReady, shut"}, ""},
 			{"the rack is divided", func(d *fabricDay) {
 				d.report(nil, "s01", "s02")
@@ -439,19 +399,6 @@ func (d *fabricDay) gate(name string) string {
 	return "open"
 }
 
-// registersInside has the GPUs of two machines of H100 register, with a FABRIC_MODE.
-func registersInside(mode *int) func(*fabricDay) {
-	return func(d *fabricDay) {
-		d.report(nil, "h01", "h02")
-		d.report(func(n *topology.Node) {
-			for i := range n.GPUs {
-				n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricInProgress}
-			}
-			n.Domain, n.FabricMode = topology.NVLinkDomain{}, mode
-		}, "h01", "h02")
-	}
-}
-
 // wrong has the reason of each node on which the condition reports a fault.
 func (d *fabricDay) wrong(condition string) map[string]string {
 	out := map[string]string{}
@@ -548,16 +495,6 @@ func (d *fabricDay) agree() {
 	}
 	same("quoin imex check", imexNot, found)
 
-	// quoin doctor reads the Nodes of a cluster.
-	said := map[string]string{}
-	for _, f := range d.cluster().Findings(&doctor.Site{Join: imex.JoinHost}) {
-		if f.Severity == topology.Warning && (f.Thing == "fabric" || f.Thing == "imex") {
-			said[f.Thing] += " " + before(f.Message, "; ")
-		}
-	}
-	same("quoin doctor of fabrics", counted(fabric), strings.TrimSpace(said["fabric"]))
-	same("quoin doctor of IMEX", counted(imexNot), strings.TrimSpace(said["imex"]))
-
 	// The gates. A node that has nothing to join, or has joined, may go on.
 	for node := range d.gates {
 		g, _, err := gate.Read(d.gates[node].runDir)
@@ -599,42 +536,6 @@ func (d *fabricDay) gauges(reg *prometheus.Registry) (out []gauge) {
 		}
 	}
 	return out
-}
-
-// before is the text before a mark.
-func before(text, mark string) string {
-	text, _, _ = strings.Cut(text, mark)
-	return text
-}
-
-// counted writes the nodes of each reason as quoin doctor does.
-func counted(reasons map[string]string) string {
-	nodes := map[string][]string{}
-	for _, node := range slices.Sorted(maps.Keys(reasons)) {
-		nodes[reasons[node]] = append(nodes[reasons[node]], node)
-	}
-	var out []string
-	for _, reason := range slices.Sorted(maps.Keys(nodes)) {
-		out = append(out, fmt.Sprintf("%s: %d nodes: %s", reason, len(nodes[reason]), hostlist.Compress(nodes[reason])))
-	}
-	return strings.Join(out, " ")
-}
-
-// cluster has Nodes with the conditions that the publisher has written.
-func (d *fabricDay) cluster() *doctor.Cluster {
-	c := &doctor.Cluster{Version: "v1.36.3", Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Kubectl: "kubectl", Helm: "helm", Now: time.Now()}
-	for _, name := range slices.Sorted(maps.Keys(d.store.conditions)) {
-		var conditions []any
-		for of, is := range d.store.conditions[name] {
-			status := "False"
-			if is.True {
-				status = "True"
-			}
-			conditions = append(conditions, map[string]any{"type": of, "status": status, "reason": is.Reason, "message": is.Message})
-		}
-		c.Objects["nodes"] = append(c.Objects["nodes"], unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": conditions}}})
-	}
-	return c
 }
 
 // objects is a file with the objects of a cluster: its Nodes, and a Pod.

@@ -21,10 +21,15 @@ import (
 func newIMEXCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "imex COMMAND", Short: "Name the nodes without IMEX, or help to run the machines' own nvidia-imex.service"}
 	show.CommandGroup(cmd)
-	cmd.AddCommand(newIMEXCheckCommand(), newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
-		func(r *planRun, o *planOptions, _ []string) error {
-			return printNodesConfig(r.Context(), r.out, r.doc, o.clique, o.dir, r.store.Addresses)
-		}))
+	var clique, dir string
+	nodes := newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
+		func(r *planRun, _ []string) error {
+			return printNodesConfig(r.Context(), r.out, r.doc, clique, dir, r.store.Addresses)
+		})
+	nodes.Flags().StringVar(&clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
+	nodes.Flags().StringVar(&dir, "dir", "", "write nodes_config.cfg and nodes_names.cfg, the nodes' names in Slurm, into this `directory` instead of printing nodes_config.cfg")
+	_ = nodes.MarkFlagRequired("clique") // fails only if there is no such flag
+	cmd.AddCommand(newIMEXCheckCommand(), nodes)
 	return cmd
 }
 

@@ -115,11 +115,11 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		}
 		files := slices.Concat(w.files, cgroup)
 		options := lint.Options{Release: w.pub.Release}
-		return show.FilesResult(names(files), releaseText(w.pub), options.OtherGRES(files), append(lint.Lint(files, options), splitJobs(w.files)...)), nil
+		return show.LintResult("", releaseText(w.pub), names(files), 0, "", options.OtherGRES(files), append(lint.Lint(files, options), splitJobs(w.files)...)), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
-		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, "", nil, []topology.Finding{refused(parse)})
+		one := show.LintResult(confFile, releaseText(w.pub), nil, 0, "", nil, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
 		}
@@ -145,7 +145,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	found, gpus := lint.Judge(files, options)
 	found = append(found, lint.LintSettings(confFile, conf.Settings, hook)...)
 	found = append(found, splitJobs(w.files)...)
-	return show.ConfResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), gpus.String(), options.OtherGRES(files), found), nil
+	return show.LintResult(confFile, releaseText(w.pub), names(files), len(conf.Nodes), gpus.String(), options.OtherGRES(files), found), nil
 }
 
 // splitJobs names the smallest size of jobs that fit into one block, and to which Slurm gives several.

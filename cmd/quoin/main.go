@@ -53,24 +53,27 @@ func newRootCommand() *cobra.Command {
 keeps Slurm and Kubernetes agreed about it, and says which job holds which GPU.
 
 quoin config shows all keys of the configuration. Commands take the file by --config,
-and a single key by --set.
+and a single key by --set. If something is wrong, begin with quoin doctor, which looks at the
+installation. Then quoin lint judges the files, and quoin check compares Slurm with the files.
 
 ` + show.ExitCodes,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	if filepath.Base(os.Args[0]) == "kubectl-quoin" { // kubectl calls it so, for kubectl quoin
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl quoin"}
-	}
 	root.SetVersionTemplate("quoin {{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})
-	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newFitCommand(), newCheckCommand(), newLintCommand(), newDoctorCommand(), newStatusCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
+	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newFitCommand(), newCheckCommand(), newLintCommand(), newDoctorCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
-	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand(), newReasonsTopic())
+	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand(), newStatusCommand())
+	root.AddCommand(newReasonsTopic())
 	show.CommandGroup(root)
 	show.ExplainUsage(root)
+	if filepath.Base(os.Args[0]) == "kubectl-quoin" { // kubectl calls it so, for kubectl quoin
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl quoin"}
+		show.CallPlugin(root)
+	}
 	return root
 }
 

@@ -3,19 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
-	"gopkg.in/yaml.v3"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 	"github.com/quoin-hpc/quoin/test/rig/pages"
 )
 
@@ -121,132 +117,39 @@ func checkCall(args []string, open bool) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
-func TestCheckCall(t *testing.T) {
-	for _, tt := range []struct {
-		line        string
-		right, open bool // open: right where a sentence names it
-	}{
-		{"job 7 --summary-dir d", true, true}, {"imex check --objects -", true, true}, {"plan status --store DIR", true, true}, {"doctor --only node", true, true},
-		{"imex", false, true}, {"plan", false, true}, {"fit -N NODES", false, true}, {"job 7 8", false, true}, {"imex check --objects - --store d", false, true},
-		{"jobs", false, false}, {"doctr", false, false}, {"imex chek", false, false}, {"plan sttus", false, false}, {"map --al", false, false},
-		{"job 7 --summary-folder d", false, false}, {"plan diff --approve X", false, false},
-	} {
-		words := strings.Fields(tt.line)
-		if err := checkCall(words, false); (err == nil) != tt.right {
-			t.Errorf("%s: %v", tt.line, err)
-		}
-		if err := checkCall(words, true); (err == nil) != tt.open {
-			t.Errorf("%s, in a sentence: %v", tt.line, err)
-		}
-	}
-}
+var inlineCommand = regexp.MustCompile("`quoin ([^`\n]+)`")
 
-// TestPagesOfJobsAndIMEX holds the files that these two pages show against who reads them.
-func TestPagesOfJobsAndIMEX(t *testing.T) {
-	checked := map[string]int{}
-	for _, p := range readPages(t) {
-		if p.name != "imex" && p.name != "jobs-and-metrics" {
-			continue
+// TestPagesNameCommands holds that each command line of quoin within a sentence or a table of a page has a
+// command and flags that there are.
+func TestPagesNameCommands(t *testing.T) {
+	root := filepath.Join("..", "..")
+	count := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".md":
+			return nil
 		}
-		for _, b := range p.blocks {
-			where := fmt.Sprintf("%s.md:%d", p.name, b.Line)
-			checked[p.name+" "+b.Language]++
-			switch b.Language {
-			case "yaml":
-				checkValues(t, where, b.Text)
-			case "conf":
-				checkConf(t, where, b.Text)
-			case "sh":
-				calls, err := b.CallsOf("helm")
-				if err != nil {
-					t.Error(err)
-				}
-				for _, call := range calls {
-					at := slices.Index(call, "--set")
-					if at < 0 || at+1 == len(call) {
-						t.Errorf("%s: helm without --set: %q", where, call)
-						continue
-					}
-					helmTemplate(t, where, "--set", call[at+1])
-				}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range inlineCommand.FindAllStringSubmatch(string(text), -1) {
+			count++
+			if err := checkCall(strings.Fields(m[1]), true); err != nil {
+				t.Errorf("%s: quoin %s: %v", path, m[1], err)
 			}
 		}
-	}
-	for _, want := range []string{"imex yaml", "imex conf", "jobs-and-metrics yaml"} {
-		if checked[want] == 0 {
-			t.Errorf("no block was checked: %s", want)
-		}
-	}
-}
-
-func helmTemplate(t *testing.T, where string, values ...string) string {
-	t.Helper()
-	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
+		return nil
+	})
 	if err != nil {
-		t.Errorf("%s: %v\n%s", where, err, out)
-	}
-	return out
-}
-
-// checkValues gives values to the chart, and the configuration that it makes of them to quoin. Values of
-// GPU Operator's chart must be as quoin doctor asks for them.
-func checkValues(t *testing.T, where, text string) {
-	var values map[string]any
-	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
-		t.Errorf("%s: %v", where, err)
-		return
-	}
-	if exporter, theirs := values["dcgmExporter"]; theirs {
-		want := map[string]any{
-			"hpcJobMapping": map[string]any{"enabled": true, "directory": config.Default().Agent.MappingDir},
-			"service":       map[string]any{"internalTrafficPolicy": "Local"},
-		}
-		if got, want := fmt.Sprint(exporter), fmt.Sprint(want); got != want {
-			t.Errorf("%s: %s, want %s", where, got, want)
-		}
-		return
-	}
-	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found := 0
-	for document := range strings.SplitSeq(helmTemplate(t, where, "-f", file), "\n---\n") {
-		var object struct {
-			Kind string
-			Data map[string]string
-		}
-		if err := yaml.Unmarshal([]byte(document), &object); err != nil || object.Kind != "ConfigMap" {
-			continue
-		}
-		for name, data := range object.Data {
-			if strings.HasSuffix(name, ".yaml") && strings.HasPrefix(name, "quoin") {
-				found++
-				if _, err := config.Parse(config.Default(), name, []byte(data), nil); err != nil {
-					t.Errorf("%s: %v", where, err)
-				}
-			}
-		}
-	}
-	if found < 2 { // the publisher's and the agents'
-		t.Errorf("%s: %d configurations, want 2", where, found)
-	}
-}
-
-// checkConf reads lines of slurm.conf as Quoin does.
-func checkConf(t *testing.T, where, text string) {
-	conf, err := slurmctld.ParseConf(where, []byte(text), nil)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for key, setting := range conf.Settings {
-		want := map[string]string{
-			"switchtype": "switch/nvidia_imex", "switchparameters": "imex_channel_count=2048",
-		}[key]
-		if setting.Value != want {
-			t.Errorf("%s: %s=%s, want %q", where, key, setting.Value, want)
-		}
+	if count < 20 {
+		t.Errorf("the pages have %d command lines, want 20 or more", count)
 	}
 }
 

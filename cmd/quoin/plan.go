@@ -18,12 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// planOptions are the flags of quoin plan.
-type planOptions struct {
-	session.Flags
-	output, by, clique, dir string
-}
-
 // planRun is what a subcommand works with.
 type planRun struct {
 	*cobra.Command
@@ -37,30 +31,36 @@ type planRun struct {
 func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Show, diff, approve or roll back the stored plan of a publication"}
 	show.CommandGroup(cmd)
+	var output, by string
+	list := newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1),
+		func(r *planRun, args []string) error { return r.show(output, args) })
+	show.AddOutput(list, &output, "table", outputJSON)
+	approve := newPlanSubcommand("approve DIGEST", "Let the publisher publish the change that is held under this digest; exit 1 if the digest is not held, or cannot be approved", cobra.ExactArgs(1),
+		func(r *planRun, args []string) error { return r.asked(r.approve(args[0], by)) })
+	rollback := newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
+		func(r *planRun, args []string) error { return r.asked(r.rollBack(args[0], by)) })
+	for _, asks := range []*cobra.Command{approve, rollback} {
+		asks.Flags().StringVar(&by, "by", os.Getenv("USER"), "`name` of the revision's author")
+		asks.Flags().Lookup("by").DefValue = "$USER"
+	}
 	cmd.AddCommand(
-		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are pending in Slurm; exit 1 if anything is held or pending, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
-			return r.status(time.Now())
-		}),
-		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
+		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are pending in Slurm; exit 1 if anything is held or pending, 3 if Slurm cannot be asked", cobra.NoArgs,
+			func(r *planRun, _ []string) error { return r.status(time.Now()) }),
+		list,
 		newPlanSubcommand("diff [FROM [TO]]", "Say which nodes would move if what is held were published, and why; or compare revisions; exit 1 if anything differs", cobra.MaximumNArgs(2),
-			func(r *planRun, _ *planOptions, args []string) error {
+			func(r *planRun, args []string) error {
 				from, to, err := compared(r.doc, args)
 				if err == nil && show.PlanDiff(r.out, from, to) {
 					return show.Differs
 				}
 				return err
 			}),
-		newPlanSubcommand("history", "List the revisions that are kept: when, by whom, and why", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
-			show.History(r.out, r.doc)
-			return nil
-		}),
-		newPlanSubcommand("approve DIGEST", "Let the publisher publish the change that is held under this digest; exit 1 if the digest is not held, or cannot be approved", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
-			return r.asked(r.approve(args[0], o.by))
-		}),
-		newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
-			func(r *planRun, o *planOptions, args []string) error {
-				return r.asked(r.rollBack(args[0], o.by))
-			}))
+		newPlanSubcommand("history", "List the revisions that are kept: when, by whom, and why", cobra.NoArgs,
+			func(r *planRun, _ []string) error {
+				show.History(r.out, r.doc)
+				return nil
+			}),
+		approve, rollback)
 	return cmd
 }
 
@@ -79,8 +79,7 @@ func (r *planRun) status(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	show.Waits(r.out, set, now)
-	code := show.Pending(r.out, set, slurmOnce(r.pub) != nil, now)
+	code := show.Stands(r.out, set, slurmOnce(r.pub) != nil, now)
 	if held {
 		code = show.Differs
 	}
@@ -151,7 +150,7 @@ func (r *planRun) rollBack(number, by string) error {
 	return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationRollback: strconv.Itoa(revision.Number), plandoc.AnnotationBy: by})
 }
 
-func showPlan(r *planRun, o *planOptions, args []string) error {
+func (r *planRun) show(output string, args []string) error {
 	revision := &r.doc.Current
 	if len(args) > 0 {
 		var err error
@@ -159,7 +158,7 @@ func showPlan(r *planRun, o *planOptions, args []string) error {
 			return err
 		}
 	}
-	if o.output == outputJSON {
+	if output == outputJSON {
 		return json.NewEncoder(r.out).Encode(revision)
 	}
 	show.Revision(r.out, revision)
@@ -167,29 +166,18 @@ func showPlan(r *planRun, o *planOptions, args []string) error {
 }
 
 // newPlanSubcommand returns a command that works with the plan of one publication.
-func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*planRun, *planOptions, []string) error) *cobra.Command {
-	var o planOptions
+func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*planRun, []string) error) *cobra.Command {
+	var flags session.Flags
 	cmd := &cobra.Command{Use: use, Short: short, Args: args}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := openPlan(cmd, &o.Flags)
+		r, err := openPlan(cmd, &flags)
 		if err != nil {
 			return err
 		}
-		return do(r, &o, args)
+		return do(r, args)
 	}
-	o.Add(cmd)
-	o.AddSources(cmd)
-	switch cmd.Name() {
-	case "show":
-		show.AddOutput(cmd, &o.output, "table", outputJSON)
-	case "nodes-config":
-		cmd.Flags().StringVar(&o.clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
-		cmd.Flags().StringVar(&o.dir, "dir", "", "write nodes_config.cfg and nodes_names.cfg, the nodes' names in Slurm, into this `directory` instead of printing nodes_config.cfg")
-		_ = cmd.MarkFlagRequired("clique") // fails only if there is no such flag
-	case "approve", "rollback":
-		cmd.Flags().StringVar(&o.by, "by", os.Getenv("USER"), "`name` of the revision's author")
-		cmd.Flags().Lookup("by").DefValue = "$USER"
-	}
+	flags.Add(cmd)
+	flags.AddSources(cmd)
 	return cmd
 }
 

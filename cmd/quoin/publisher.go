@@ -64,7 +64,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	}
 	var runs []func(context.Context) error
 	if c.Store == "" {
-		rc, client, err := kubeClient(c.Kubeconfig, "quoin-publisher", 100)
+		rc, client, err := session.Reach(c.Kubeconfig, "quoin-publisher", 100)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,16 +18,22 @@ import (
 
 // TestRealAutoDetect has real slurmds find the GPUs of a machine by themselves,
 // as the rendered gres.conf tells them to, beside a machine with MIG whose
-// instances are listed.
+// instances are listed. The machine "merged" has GPUs of several kinds, whose minors
+// are in another order than NVML's: what gpu/nvml would find there is in the file that Slurm has for its own tests.
 func TestRealAutoDetect(t *testing.T) {
 	slurmrig.NeedTest(t)
 	for _, tt := range []struct {
 		release     slurmrig.Release
 		way, naming string
-	}{{slurmrig.Slurm2411, "nvidia", "short"}, {slurmrig.Slurm2605, "nvidia", "model"}, {slurmrig.Slurm2605, "full", "full"}} {
-		t.Run(tt.release.Slurm+"/"+tt.way, func(t *testing.T) {
+		nodes       string
+	}{
+		{slurmrig.Slurm2411, "nvidia", "short", "h100-01 a100-mig"}, {slurmrig.Slurm2605, "nvidia", "model", "h100-01 a100-mig"}, {slurmrig.Slurm2605, "full", "full", "h100-01"},
+		{slurmrig.Slurm2411, "nvml", "model", "merged"}, {slurmrig.Slurm2411, "nvidia", "model", "merged"}, {slurmrig.Slurm2605, "nvml", "model", "merged"}, {slurmrig.Slurm2605, "nvidia", "model", "merged"},
+	} {
+		t.Run(tt.release.Slurm+"/"+tt.way+"/"+tt.nodes, func(t *testing.T) {
 			t.Parallel()
-			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming, autoDetectMachines(t, tt.way), nil)
+			nodes := slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool { return !slices.Contains(strings.Fields(tt.nodes), n.Name) })
+			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming, nodes)
 			for _, n := range r.nodes {
 				r.compareDetected(n)
 			}
@@ -39,19 +44,8 @@ func TestRealAutoDetect(t *testing.T) {
 // detectedModel is what the driver says of the machine that detects its GPUs.
 const detectedModel = "NVIDIA H100 80GB HBM3"
 
-// autoDetectMachines are a machine without MIG and, where the way cannot see
-// instances, one with.
-func autoDetectMachines(t *testing.T, way string) []*topology.Node {
-	t.Helper()
-	return slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool {
-		return n.Name != "h100-01" && (n.Name != "a100-mig" || way != "nvidia")
-	})
-}
-
-// startAutoDetectRig has the slurmds of the nodes detect GPUs as the rendered files
-// tell them to. /etc/slurm has more files; before the slurmds start, the script of
-// prepare runs.
-func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
+// startAutoDetectRig has the slurmds of the nodes detect GPUs as the rendered files tell them to.
+func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node) *gresRig {
 	t.Helper()
 	out := t.TempDir()
 	args := slices.Concat([]string{"render", "--dir", out}, given("slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming), reportFiles(t, nodes))
@@ -59,7 +53,6 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 		t.Fatal(stderr)
 	}
 	files := map[string]string{}
-	maps.Copy(files, more)
 	for _, name := range []string{"topology.conf", "gres.conf"} {
 		text, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil {
@@ -78,9 +71,9 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 	}
 	r := &gresRig{nil, t, naming, strings.Replace(way, "full", "nvidia", 1), nodes} // Debian's slurmd has no NVML
 	files[nodesFile] = r.confLines(true)
-	model := detectedModel
+	model, mixed := detectedModel, nodes[0].Name == "merged"
 	if way == "nvml" {
-		model = ""
+		model, files["fake_gpus.conf"] = "", fakeGPUs(nodes[0])
 	}
 	c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 8, Model: model, Files: files, SlurmConf: `SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -90,8 +83,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
 	r.Cluster = c
 	r.makeCapabilities()
-	for _, script := range prepare {
-		r.must("bash", "-c", script)
+	if mixed && way != "nvml" {
+		r.must("bash", "-c", driverModels(nodes[0]))
 	}
 	r.register()
 	return r
@@ -99,58 +92,32 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 var detectedRecord = regexp.MustCompile(`Gres Name=gpu Type=(\S+) Count=1 .*?File=(\S+)`)
 
-// compareDetected compares what slurmd finds or reads with the inventory: the
-// devices in its order, by the type that slurm.conf gives them. A job gets one of
-// that type.
+// compareDetected compares what slurmd finds or reads with the inventory, one by one, and has slurmctld take the
+// node. A job gets a GPU of the type that it asks for.
 func (r *gresRig) compareDetected(n *topology.Node) {
 	r.t.Helper()
-	if n.Name != "h100-01" {
+	if (&topology.Facts{Report: n}).HasMIG() {
 		r.compareDevices(n)
 		r.compareNode(n)
 		return
 	}
-	typ := gresType(detectedModel, r.naming)
 	out := r.must("slurmd", "-N", n.Name, "-G")
 	var got, want []string
 	for _, m := range detectedRecord.FindAllStringSubmatch(out, -1) {
 		got = append(got, m[1]+" "+m[2])
 	}
-	for _, e := range r.inventory(n).Entries {
-		want = append(want, typ+" "+e.Device)
+	devices := r.wantDevices(n)
+	for _, d := range devices {
+		want = append(want, d.Type+" "+d.Files)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		r.t.Errorf("devices (-inventory +slurmd):\n%s\n%s", diff, out)
 	}
 	show := r.must("scontrol", "show", "node", n.Name)
-	if !strings.Contains(show, "State=IDLE ") || strings.Contains(show, "Reason=") || !strings.Contains(show, "Gres=gpu:"+typ+":8") {
+	if typ := devices[0].Type; !strings.Contains(show, "State=IDLE ") || strings.Contains(show, "Reason=") || !strings.Contains(show, "Gres=gpu:"+typ+":") {
 		r.t.Errorf("the node is not idle with its GPUs:\n%s", show)
-	}
-	if got := r.must("srun", "-w", n.Name, "-n1", "--gres=gpu:"+typ+":1", "printenv", "SLURM_STEP_GPUS"); got != "0\n" {
+	} else if got := r.must("srun", "-w", n.Name, "-n1", "--gres=gpu:"+typ+":1", "printenv", "SLURM_STEP_GPUS"); got != "0\n" {
 		r.t.Errorf("a job for one %s has the GPUs %q", typ, got)
-	}
-}
-
-// TestRealDetectedOrder has real slurmds find GPUs of several kinds whose minors
-// are in another order than NVML's, and compares their order with the job hook's.
-// What gpu/nvml would find they read from the file that Slurm has for its own tests.
-func TestRealDetectedOrder(t *testing.T) {
-	slurmrig.NeedTest(t)
-	merged := func() []*topology.Node {
-		return slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool { return n.Name != "merged" })
-	}
-	for _, release := range slurmrig.Releases() {
-		t.Run(release.Slurm+"/nvml/merged", func(t *testing.T) {
-			t.Parallel()
-			nodes := merged()
-			r := startAutoDetectRig(t, release, "nvml", "model", nodes, map[string]string{"fake_gpus.conf": fakeGPUs(nodes[0])})
-			r.compareDetectedOrder(nodes[0])
-		})
-		t.Run(release.Slurm+"/nvidia/merged", func(t *testing.T) {
-			t.Parallel()
-			nodes := merged()
-			r := startAutoDetectRig(t, release, "nvidia", "model", nodes, nil, driverModels(nodes[0]))
-			r.compareDetectedOrder(nodes[0])
-		})
 	}
 }
 
@@ -184,26 +151,4 @@ func fakeGPUs(n *topology.Node) string {
 		fmt.Fprintf(&b, "%s|%s|%s|/dev/nvidia%d\n", gresType(g.Product, "full"), cpus, links(g.Index), *g.Minor)
 	}
 	return b.String()
-}
-
-var detectedDevice = regexp.MustCompile(`Gres Name=gpu Type=(\S+) Count=1 .*?File=(\S+)`)
-
-// compareDetectedOrder compares the devices of slurmd -G with the inventory, one by
-// one, and has slurmctld take the node.
-func (r *gresRig) compareDetectedOrder(n *topology.Node) {
-	r.t.Helper()
-	out := r.must("slurmd", "-N", n.Name, "-G")
-	var got, want []string
-	for _, m := range detectedDevice.FindAllStringSubmatch(out, -1) {
-		got = append(got, m[1]+" "+m[2])
-	}
-	for _, d := range r.wantDevices(n) {
-		want = append(want, d.Type+" "+d.Files)
-	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		r.t.Errorf("devices (-inventory +slurmd):\n%s\n%s", diff, out)
-	}
-	if show := r.must("scontrol", "show", "node", n.Name); !strings.Contains(show, "State=IDLE ") || strings.Contains(show, "Reason=") {
-		r.t.Errorf("the node is not idle:\n%s", show)
-	}
 }

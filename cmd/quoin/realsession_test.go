@@ -33,7 +33,6 @@ var clusterCommands = []struct {
 	{"imex check", 0, 2, "same: no node needs the IMEX domain"},
 	{"imex check --set imex.join=auto", 0, 2, "imex.join is auto, here host: NVIDIA's DRA driver serves no ComputeDomains"},
 	{"doctor --only cluster", 1, 3, "revision 1 is published in slurm/quoin-slurm"},
-	{"status", 1, 3, "revision 1 is published in slurm/quoin-slurm"},
 }
 
 // TestRealSession looks at a cluster by KUBECONFIG alone: with its configuration and stored plan,

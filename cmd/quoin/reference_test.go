@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,10 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -27,107 +23,6 @@ import (
 //go:generate go test -run ^TestReference . -update
 
 const generated = "<!-- Made by go generate from the code. Do not edit. -->\n"
-
-// TestReferenceOfCommands holds that the reference of all commands is as the code says.
-func TestReferenceOfCommands(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(generated + "# Command reference\n")
-	for _, group := range newRootCommand().Groups() {
-		fmt.Fprintf(&b, "\n%s\n\n", group.Title)
-		for _, cmd := range newRootCommand().Commands() {
-			if cmd.GroupID == group.ID {
-				fmt.Fprintf(&b, "* [quoin %s](#quoin-%s): %s\n", cmd.Name(), cmd.Name(), cmd.Short)
-			}
-		}
-	}
-	fmt.Fprintf(&b, "\n    %s\n", strings.ReplaceAll(show.ExitCodes, "\n", "\n    "))
-	shared := sharedFlags(newRootCommand())
-	b.WriteString("\n## Flags of several commands\n\nEach command lists the flags of this table that it has, and explains its own.\n")
-	flagTable(&b, shared)
-	for _, cmd := range newRootCommand().Commands() {
-		if cmd.GroupID != "" {
-			describeCommand(&b, "##", cmd, shared)
-			for _, below := range cmd.Commands() {
-				describeCommand(&b, "###", below, shared)
-			}
-		}
-	}
-	golden.Check(t, "COMMANDS.md", b.String())
-}
-
-// sharedFlags returns the rows of the flags that several commands have with the same meaning and default: of
-// each name the row that most commands have.
-func sharedFlags(root *cobra.Command) []string {
-	count, most := map[string]int{}, map[string]string{}
-	var look func(cmd *cobra.Command)
-	look = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			row := flagRow(f)
-			if f.Hidden {
-				return
-			}
-			if count[row]++; count[row] > max(1, count[most[f.Name]]) {
-				most[f.Name] = row
-			}
-		})
-		for _, below := range cmd.Commands() {
-			look(below)
-		}
-	}
-	for _, cmd := range root.Commands() {
-		if cmd.GroupID != "" {
-			look(cmd)
-		}
-	}
-	return slices.Sorted(maps.Values(most))
-}
-
-func flagTable(b *strings.Builder, rows []string) {
-	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
-	for _, row := range rows {
-		b.WriteString(row)
-	}
-}
-
-// flagRow is the row of a flag in a table.
-func flagRow(f *pflag.Flag) string {
-	value, usage := pflag.UnquoteUsage(f)
-	name := "--" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", " + name
-	}
-	if value != "" {
-		name += " " + value
-	}
-	shown := ""
-	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-		shown = "`" + f.DefValue + "`"
-	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", name, shown, strings.ReplaceAll(usage, "|", `\|`))
-}
-
-func describeCommand(b *strings.Builder, heading string, cmd *cobra.Command, shared []string) {
-	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n    %s\n", heading, cmd.CommandPath(), cmp.Or(cmd.Long, cmd.Short+"."), cmd.UseLine())
-	if cmd.Example != "" {
-		fmt.Fprintf(b, "\nExamples:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(cmd.Example), "\n  ", "\n    "))
-	}
-	var own, others []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if row := flagRow(f); f.Hidden {
-			return
-		} else if slices.Contains(shared, row) {
-			others = append(others, "`--"+f.Name+"`")
-		} else {
-			own = append(own, row)
-		}
-	})
-	if len(own) > 0 {
-		flagTable(b, own)
-	}
-	if len(others) > 0 {
-		fmt.Fprintf(b, "\nAlso %s.\n", strings.Join(others, ", "))
-	}
-}
 
 // TestReferenceOfMetrics holds that the reference of all series is as the code says.
 func TestReferenceOfMetrics(t *testing.T) {

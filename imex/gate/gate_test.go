@@ -2,7 +2,6 @@ package gate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,37 +101,5 @@ func TestBrokenGate(t *testing.T) {
 	}
 	if _, _, err := Read(run); err == nil || !strings.Contains(err.Error(), "want a regular file") {
 		t.Errorf("a named pipe: %v", err)
-	}
-}
-
-// TestGateIsWhole has a reader beside a writer: it sees one gate or the other.
-func TestGateIsWhole(t *testing.T) {
-	run := t.TempDir()
-	gates := []State{testGate(true), testGate(false, make([]Member, 200)...)}
-	if err := Write(run, gates[0]); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	go func() {
-		var err error
-		for i := range 300 {
-			err = errors.Join(err, Write(run, gates[i%2]))
-		}
-		done <- err
-	}()
-	for seen := map[bool]int{}; ; {
-		select {
-		case err := <-done:
-			if err != nil || len(seen) == 0 {
-				t.Errorf("seen %v, %v", seen, err)
-			}
-			return
-		default:
-		}
-		g, _, err := Read(run)
-		if err != nil || len(g.Members) != map[bool]int{true: 0, false: 200}[g.Ready] {
-			t.Fatal(fmt.Sprintf("%+v", g), err)
-		}
-		seen[g.Ready]++
 	}
 }

@@ -38,14 +38,11 @@ func TestLocalProgram(t *testing.T) {
 func TestLocalBadAnswers(t *testing.T) {
 	tests := []struct{ name, script, daemon, domain string }{
 		{"fails", "echo 'cannot connect\u0007' >&2; echo $$; exit 255", "exit status 255: cannot connect", "exit status 255: cannot connect"},
-		{"complains to stdout, and at length", "printf '\\n%0300d\\n' 0; exit 1", "exit status 1: " + strings.Repeat("0", 200) + "...", "exit status 1: " + strings.Repeat("0", 200) + "..."},
 		{"garbage", "printf '\\377\\001 x'", "the answer is not one word such as READY: x", "the answer is not JSON with a status such as UP"},
 		{"nothing", "", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
 		{"two words", "echo READY 7", "the answer is not one word such as READY: READY 7", "the answer is not JSON with a status such as UP"},
 		{"JSON without a status", `echo '{"nodes": {}}'`, `the answer is not one word such as READY: {"nodes": {}}`, "the answer is not JSON with a status such as UP"},
-		{"huge", "yes READY", "an answer of more than 1024 KiB", "an answer of more than 1024 KiB"},
 		{"hangs", "sleep 1000", "no answer in time", "no answer in time"},
-		{"killed", "kill -9 $$", "signal: killed", "signal: killed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,6 +114,7 @@ func (s *source) files(work, arch string) files.Contents {
 		all = append(all, &files.Content{Packager: packager, Destination: to, Source: filepath.Join(from...), FileInfo: &files.ContentFileInfo{Mode: mode}})
 	}
 	add("", "/usr/bin/quoin", 0o755, s.program(arch, "quoin"))
+	all = append(all, &files.Content{Type: files.TypeSymlink, Source: "quoin", Destination: "/usr/bin/kubectl-quoin"}) // kubectl's plugin
 	add("", hookPath, 0o755, s.program(arch, "quoin-hook"))
 	for _, name := range []string{"prolog", "epilog"} {
 		add("", "/usr/lib/quoin/"+name, 0o755, work, name)

@@ -14,33 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// appendHook does what sites' scripts do: it appends the job to the file of each GPU, without
-// a lock, and starts no program.
-const appendHook = `#!/bin/bash
-dir=$1
-IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
-for gpu in "${gpus[@]}"; do
-  printf '%s\n' "$SLURM_JOB_ID" >>"$dir/$gpu"
-done
-exit 0
-`
-
-// equalHook does what quoin-hook does, but for the record: under a lock, with the
-// others' lines kept, sorted and unique, by rename.
-const equalHook = `#!/bin/bash
-dir=$1
-mkdir -p "$dir/.new"
-exec 9>"$dir/.lock"
-flock -w 2 9 || exit 0
-IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
-for gpu in "${gpus[@]}"; do
-  new=$dir/.new/$gpu.$$
-  { cat "$dir/$gpu" 2>/dev/null; printf '%s\n' "$SLURM_JOB_ID"; } | sort -u >"$new"
-  mv "$new" "$dir/$gpu"
-done
-exit 0
-`
-
 // jobsThere is how many jobs are on the node already, each on all eight GPUs.
 const jobsThere = 64
 
@@ -103,39 +76,20 @@ func report(b *testing.B, walls, cpus []time.Duration) {
 	b.ReportMetric(float64(cpus[len(cpus)/2].Microseconds())/1000, "cpu-ms/op")
 }
 
-// BenchmarkHook compares whole processes on a job with 8 GPUs, on a node with 64
-// jobs on each. p50-ms and cpu-ms/op are of the process alone; ns/op has in it what
-// keeps the node at 64 jobs.
+// BenchmarkHook measures whole processes on a job with 8 GPUs, on a node with 64 jobs on each. p50-ms
+// and cpu-ms/op are of the process alone; ns/op is of an Epilog and a Prolog.
 func BenchmarkHook(b *testing.B) {
 	hook, mapping, conf := benchNode(b)
 	run := benchRunDir(b, mapping)
-	scripts := map[string]string{"bash-append": appendHook, "bash-equal": equalHook}
 	for i := range jobsThere {
 		timed(b, benchEnv(i, conf), hook, "prolog", "--run-dir", run)
 	}
-	for _, name := range []string{"prolog", "epilog", "bash-equal", "bash-append"} {
+	for _, name := range []string{"prolog", "epilog"} {
 		b.Run(name, func(b *testing.B) {
-			var args []string
-			dir := filepath.Join(b.TempDir(), "map")
-			if text, is := scripts[name]; is {
-				script := filepath.Join(b.TempDir(), "hook.sh")
-				if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-					b.Fatal(err)
-				}
-				args = []string{"/bin/bash", script, dir}
-				fill(b, dir)
-			}
 			var walls, cpus []time.Duration
 			for job := 0; b.Loop(); job++ {
-				env := benchEnv(job%jobsThere, conf)
-				if args != nil {
-					write(b, dir, slices.DeleteFunc(jobLines(), func(l string) bool { return l == fmt.Sprint(job%jobsThere) }))
-					wall, cpu := timed(b, env, args...)
-					walls, cpus = append(walls, wall), append(cpus, cpu)
-					continue
-				}
 				for _, verb := range []string{"epilog", "prolog"} {
-					wall, cpu := timed(b, env, hook, verb, "--run-dir", run)
+					wall, cpu := timed(b, benchEnv(job%jobsThere, conf), hook, verb, "--run-dir", run)
 					if verb == name {
 						walls, cpus = append(walls, wall), append(cpus, cpu)
 					}
@@ -143,28 +97,5 @@ func BenchmarkHook(b *testing.B) {
 			}
 			report(b, walls, cpus)
 		})
-	}
-}
-
-func jobLines() (lines []string) {
-	for i := range jobsThere {
-		lines = append(lines, fmt.Sprint(i))
-	}
-	slices.Sort(lines)
-	return lines
-}
-
-func fill(b *testing.B, dir string) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	write(b, dir, jobLines())
-}
-
-func write(b *testing.B, dir string, lines []string) {
-	for g := range 8 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(g)), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -97,35 +97,6 @@ func mapped(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestPrologAndEpilog(t *testing.T) {
-	run, dir := t.TempDir(), t.TempDir()
-	flags := []string{"--run-dir", run, "--mapping-dir", dir}
-	prolog, epilog := append([]string{"prolog"}, flags...), append([]string{"epilog"}, flags...)
-	first := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1", "SLURM_JOB_START_TIME": "100"}
-	second := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "1,2", "SLURM_JOB_START_TIME": "200"}
-	check := func(step string, want map[string]string) {
-		t.Helper()
-		if diff := cmp.Diff(want, mapped(t, dir)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step, diff)
-		}
-	}
-	if code, said := call(t, first, prolog...); code != 0 || !strings.Contains(said, "no inventory") {
-		t.Errorf("exit %d, said %q", code, said)
-	}
-	check("prolog", map[string]string{"0": "7\n", "1": "7\n"})
-	call(t, second, prolog...)
-	check("a requeued run with other GPUs", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
-	if _, said := call(t, first, epilog...); !strings.Contains(said, "left alone") {
-		t.Errorf("late Epilog said %q", said)
-	}
-	check("the first run's late Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
-	call(t, second, epilog...)
-	check("epilog", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
-	if code, said := call(t, second, epilog...); code != 0 || said != "" {
-		t.Errorf("an Epilog without a record: exit %d, said %q", code, said)
-	}
-}
-
 func TestHookConfig(t *testing.T) {
 	run, dir := t.TempDir(), filepath.Join(t.TempDir(), "map")
 	if err := rundir.Dir(run).WriteHookConfig(rundir.HookConfig{MappingDir: dir}); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
-
-// TestMappingDirectoryStays keeps the directory that the exporter has mounted,
-// whatever happens in it.
-func TestMappingDirectoryStays(t *testing.T) {
-	p := newPlace(t)
-	p.hook("prolog", "7", "SLURM_JOB_GPUS=0,1", "SLURM_JOB_START_TIME=100")
-	before, err := os.Stat(p.mapping)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.hook("epilog", "7", "SLURM_JOB_GPUS=5", "SLURM_JOB_START_TIME=100") // other GPUs than its Prolog said
-	p.check("released", map[string]string{"0": "\n", "1": "\n"})
-	if err := os.WriteFile(filepath.Join(p.mapping, ".quoin/boot"), []byte("another\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.hook("prolog", "8", "SLURM_JOB_GPUS=1")
-	p.hook("epilog", "8")
-	p.check("released again", map[string]string{"0": "\n", "1": "\n"})
-	if after, err := os.Stat(p.mapping); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the directory is another: %v", err)
-	}
-}
 
 // TestReadOnlyMapping cannot write the labels: the job goes on, and its record says
 // what should be there.

@@ -83,19 +83,13 @@ func TestAsk(t *testing.T) {
 	if got, err := j.show(t.Context(), "7", "/etc/x"); err != nil || got.State != "RUNNING" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for name, tt := range map[string]struct{ script, err string }{
-		"refused":     {"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", "exit status 1: slurm_load_jobs error"},
-		"no answer":   {"exit 0", "no line of the job's"},
-		"endless":     {"exec yes", "an answer of more than 4096 KiB"},
-		"hangs":       {"exec sleep 1000", "no answer in time"},
-		"long errors": {"yes | head -c 100000 >&2; exit 1", "exit status 1: y"},
+	for script, want := range map[string]string{
+		"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1": "exit status 1: slurm_load_jobs error",
+		"exit 0":   "no line of the job's",
+		"exec yes": "an answer of more than 4096 KiB",
 	} {
-		j := scriptedScontrol(t, tt.script)
-		if name == "hangs" {
-			j.timeout = 300 * time.Millisecond
-		}
-		if _, err := j.show(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), tt.err) || len(err.Error()) > 1000 {
-			t.Errorf("%s: error %v, want %q", name, err, tt.err)
+		if _, err := scriptedScontrol(t, script).show(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", script, err, want)
 		}
 	}
 	missing := scontrol{filepath.Join(t.TempDir(), "scontrol"), answerWithin}

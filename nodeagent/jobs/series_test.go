@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // processSeries is what quoin agent serves beside the registry's series.
@@ -89,6 +92,41 @@ func TestSeriesCount(t *testing.T) {
 			t.Errorf("%s: %d series, want %d", name, none[name], n)
 		}
 	}
+}
+
+// TestSeriesOfNode has labels and values of a GPU and a MIG instance that jobs hold, and of calls of the hook.
+func TestSeriesOfNode(t *testing.T) {
+	r := newJobsRig(t)
+	r.must(rundir.Dir(r.run).WriteInventory(rundir.Inventory{Node: "n1", BootID: r.boot, Entries: []rundir.Entry{
+		{UUID: gpuUUID(0), ExporterID: "0", Product: "old"}, {GRESIndex: 1, UUID: "MIG-1", GPUUUID: gpuUUID(1), ExporterID: "1.2"}, {GRESIndex: 2, UUID: gpuUUID(2), ExporterID: "2"}}}))
+	fabric := topology.Fabric{ClusterUUID: topology.UUID{15: 1}, CliqueID: 7, State: topology.FabricCompleted}
+	r.j.node = &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: gpuUUID(0), Product: "NVIDIA GB200", Fabric: fabric},
+		{Index: 1, UUID: gpuUUID(1), Product: "NVIDIA A100", MIG: []topology.MIGInstance{{UUID: "MIG-1", GPUInstanceID: 2}}}}}
+	rec := r.record("17")
+	rec.User, rec.Account, rec.Partition, rec.QOS, rec.GPUs, rec.UUIDs = "alice", "physics", "gpu", "high", []string{"0", "1.2"}, []string{gpuUUID(0), "MIG-1"}
+	r.Step("17.extern")
+	r.write("17", rec)
+	r.must(dcgm.Mapping{Dir: r.maps}.Set("17", rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Set("16", []string{"2"}))
+	r.must(dcgm.Mapping{Dir: r.maps}.Clear("16", []string{"2"}))
+	r.must(rundir.CopySummary(rundir.Dir(r.run).SummaryDir(), rundir.Summary{Key: "16", Record: r.record("16")}))
+	for _, c := range []rundir.Call{{Hook: "prolog", Ns: 4e6, Gate: rundir.GateWaited, GateNs: 4e9}, {Hook: "prolog", Ns: 2e6, Error: rundir.CallLock}} {
+		r.must(rundir.Dir(r.run).AppendCall(c))
+	}
+	r.after(20 * time.Second) // the log of calls is put aside first
+	const of0, of1 = `UUID="GPU-00000000-0000-0000-0000-000000000000",`, `UUID="GPU-00000000-0000-0000-0000-000000000001",`
+	const job = `,job_id="17",partition="gpu",qos="high",user="alice"} 1`
+	r.wantSeries(
+		`quoin_gpu_info{GPU_I_ID="",`+of0+`clique="00000000-0000-0000-0000-000000000001.7",gpu="0",modelName="NVIDIA GB200",node="n1"} 1`,
+		`quoin_gpu_info{GPU_I_ID="2",`+of1+`clique="",gpu="1",modelName="NVIDIA A100",node="n1"} 1`,
+		`quoin_gpu_job_info{GPU_I_ID="",`+of0+`account="physics",clique="00000000-0000-0000-0000-000000000001.7",cluster="c1",gpu="0"`+job,
+		`quoin_gpu_job_info{GPU_I_ID="2",`+of1+`account="physics",clique="",cluster="c1",gpu="1"`+job,
+		`quoin_gpus{state="allocated"} 2`, `quoin_gpus{state="idle"} 1`,
+		`quoin_agent_mapping_files{state="held"} 2`, `quoin_agent_mapping_files{state="empty"} 1`, `quoin_agent_mapping_files{state="foreign"} 0`,
+		`quoin_agent_job_records{state="alive"} 1`, `quoin_agent_job_records{state="unproven"} 0`, `quoin_agent_job_summaries 1`,
+		`quoin_hook_runs_total{hook="prolog",result="ok"} 1`, `quoin_hook_runs_total{hook="prolog",result="error"} 1`, `quoin_hook_runs_total{hook="epilog",result="ok"} 0`,
+		`quoin_hook_errors_total{hook="prolog",reason="lock"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.0025"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.005"} 2`,
+		`quoin_hook_gate_total{result="waited"} 1`, `quoin_hook_gate_duration_seconds_sum 4`, `quoin_hook_gate_duration_seconds_bucket{le="1"} 0`, `quoin_hook_gate_duration_seconds_bucket{le="5"} 1`)
 }
 
 // TestLostGPUsAreCounted counts GPUs that were never read, and GPUs that are lost and not held, and no GPU twice.

@@ -1,11 +1,9 @@
 package rundir
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -76,53 +74,6 @@ func TestCallsBounded(t *testing.T) {
 	}
 	if err := Dir(filepath.Join(run, "missing")).AppendCall(Call{Hook: "prolog"}); err == nil {
 		t.Error("no error for a missing directory")
-	}
-}
-
-// TestCallsWhole has many writers while the log is taken: each call is there once.
-func TestCallsWhole(t *testing.T) {
-	run := t.TempDir()
-	var writers sync.WaitGroup
-	var take sync.RWMutex
-	const each, n = 200, 8
-	for w := range n {
-		writers.Go(func() {
-			for i := range each {
-				take.RLock()
-				err := Dir(run).AppendCall(Call{Hook: "prolog", Job: fmt.Sprint(w*each + i), Ns: 1})
-				take.RUnlock()
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { writers.Wait(); close(done) }()
-	seen := map[string]int{}
-	for last := 0; last < 3; {
-		select {
-		case <-done:
-			last++
-		default:
-		}
-		take.Lock() // the agent takes them every ten seconds: no writer is that late
-		calls, err := Dir(run).TakeCalls()
-		take.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range calls {
-			seen[c.Job]++
-		}
-	}
-	for job, times := range seen {
-		if times != 1 {
-			t.Errorf("call of job %s is there %d times", job, times)
-		}
-	}
-	if len(seen) != n*each {
-		t.Errorf("%d calls, want %d", len(seen), n*each)
 	}
 }
 

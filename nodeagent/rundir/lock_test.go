@@ -2,16 +2,12 @@ package rundir
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/document"
 )
 
@@ -45,71 +41,5 @@ func TestLockIsClosed(t *testing.T) {
 				t.Errorf("a second holder: error %v, want that the time is over", err)
 			}
 		})
-	}
-}
-
-// TestConcurrentWriters has many writers under the lock and a reader beside
-// them that must never see a missing or half-written file.
-func TestConcurrentWriters(t *testing.T) {
-	run := t.TempDir()
-	m := dcgm.Mapping{Dir: t.TempDir()}
-	if err := m.Set("seed", []string{"0"}); err != nil {
-		t.Fatal(err)
-	}
-	read := func() string {
-		text, err := os.ReadFile(filepath.Join(m.Dir, "0"))
-		if err != nil {
-			t.Error(err)
-		}
-		return string(text)
-	}
-	stop := make(chan struct{})
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			text := read()
-			if !strings.Contains(text, "seed\n") || !strings.HasSuffix(text, "\n") {
-				t.Errorf("the reader saw %q", text)
-				return
-			}
-			// The exporter warns of names that it does not know.
-			if entries, err := os.ReadDir(m.Dir); err != nil || len(entries) != 2 || entries[0].Name() != filepath.Base(string(m.Folder())) {
-				t.Errorf("the reader saw %v, %v", entries, err)
-				return
-			}
-		}
-	})
-	var writers sync.WaitGroup
-	for i := range 20 {
-		writers.Go(func() {
-			for k := range 10 {
-				unlock, err := Dir(run).Lock(context.Background(), 10*time.Second)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				id := fmt.Sprint(i*100 + k)
-				if err := m.Set(id, []string{"0"}); err != nil {
-					t.Error(err)
-				}
-				if k%2 == 0 {
-					if err := m.Clear(id, []string{"0"}); err != nil {
-						t.Error(err)
-					}
-				}
-				unlock()
-			}
-		})
-	}
-	writers.Wait()
-	close(stop)
-	reader.Wait()
-	if lines := strings.Fields(read()); len(lines) != 101 || !slices.IsSorted(lines) {
-		t.Errorf("%d sorted lines, want 101", len(lines))
 	}
 }

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -109,19 +108,6 @@ func TestUseSums(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// The mean does not depend on how often a device that does the same was sampled,
-// and no number of samples makes it drift.
-func TestMeanOfADay(t *testing.T) {
-	var samples []sampleAt
-	for at := 10.0; at <= 86400; at += 10 {
-		samples = append(samples, sampleAt{at, util(1, 0.3)})
-	}
-	got := summed(samples)
-	if math.Abs(got.Utilization.Mean-0.3) > 1e-12 || got.Utilization.Seconds != 86400 || got.Seconds != 86400 {
-		t.Errorf("mean %v over %v of %v seconds", got.Utilization.Mean, got.Utilization.Seconds, got.Seconds)
 	}
 }
 

@@ -86,17 +86,19 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// Answer says whether a job can start, and where or why not.
+// Answer says whether a job can start, and where or why not. quoin fit prints verdict and reason as they are.
 type Answer struct {
-	Verdict Verdict
+	// Verdict is empty if no job was asked about.
+	Verdict Verdict `json:"verdict,omitempty"`
 	// Why says why the job can never start, what is not known, or why the job waits although enough
-	// nodes are free. Remedy says how it can become
-	// known.
-	Why, Remedy string
+	// nodes are free.
+	Why string `json:"why,omitempty"`
+	// Remedy says how what is not known can become known.
+	Remedy string `json:"-"`
 	// Place is what the job would get: now, or when the needed nodes are up and free.
-	Place Place
+	Place Place `json:"-"`
 	// Needs are nodes that would do if they were up and free. There may be others.
-	Needs []Need
+	Needs []Need `json:"-"`
 }
 
 // AskStates is what to do if the states of some nodes are not known, or their numbers of GPUs.

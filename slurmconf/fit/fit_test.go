@@ -16,18 +16,3 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkFind looks for the place of a job of 256 segments. Half of 10,008 nodes are free.
-func BenchmarkFind(b *testing.B) {
-	racks := blocks{Sizes: []int{18, 36, 72, 144}}
-	for i := range 556 {
-		racks.Free = append(racks.Free, 1+i*7%18)
-	}
-	job := &Job{Nodes: 2048, Segment: 8}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, fits := racks.find(job); fits != yes {
-			b.Fatal("does not fit")
-		}
-	}
-}

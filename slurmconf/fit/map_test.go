@@ -1,7 +1,6 @@
 package fit_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -52,31 +51,5 @@ func TestMapJudge(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// BenchmarkMapJudge judges 2,000 jobs on 10,008 nodes at once. The jobs have
-// four nodes each, in segments of two.
-func BenchmarkMapJudge(b *testing.B) {
-	const nodes = 10_008
-	blocks := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36, 72}}
-	tree := topology.Topology{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "root", Children: hosts.In(fmt.Sprintf("s[0-%d]", nodes/18-1))}}}
-	for rack := range nodes / 18 {
-		list := hosts.In(fmt.Sprintf("n[%d-%d]", rack*18+1, rack*18+18))
-		blocks.Blocks = append(blocks.Blocks, topology.Block{Name: fmt.Sprint("b", rack), Nodes: list})
-		tree.Switches = append(tree.Switches, topology.Switch{Name: fmt.Sprint("s", rack), Nodes: list})
-	}
-	var jobs []slurmctld.Job
-	for i := range 2000 {
-		jobs = append(jobs, slurmctld.Job{Nodes: fmt.Sprintf("n[%d-%d,%d-%d]", i*4+1, i*4+2, (i*4+900)%nodes+3, (i*4+900)%nodes+4), Segment: 2, Partition: "p"})
-	}
-	m := fit.NewMap([]topology.Topology{blocks, tree})
-	b.ReportAllocs()
-	for b.Loop() {
-		for i := range jobs {
-			if judged := m.Judge(&jobs[i], nil); len(judged) != 2 {
-				b.Fatal(len(judged))
-			}
-		}
 	}
 }

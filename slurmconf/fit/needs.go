@@ -8,11 +8,11 @@ import (
 
 // Need says how many nodes of a block are missing.
 type Need struct {
-	Block string
-	Count int
+	Block string `json:"block,omitempty"`
+	Count int    `json:"count"`
 	// Nodes are the nodes that are not free. Any Count of these will do if the first in the list
 	// are taken first: busy, then unavailable.
-	Nodes []string
+	Nodes []string `json:"anyOf"`
 }
 
 // wait answers for a job that fits into all of later and not into what is free now. It finds few

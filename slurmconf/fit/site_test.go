@@ -393,30 +393,3 @@ func TestGPUs(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkAnswer asks for jobs on 10,008 nodes. Three of eleven nodes are busy, and one is drained.
-func BenchmarkAnswer(b *testing.B) {
-	states := map[string]fit.State{}
-	var sizes []int
-	for i := range 556 {
-		sizes = append(sizes, 18)
-		for k := range 18 {
-			switch (i*18 + k) * 7 % 11 {
-			case 0, 1, 2:
-				states[fmt.Sprintf("r%d-%d", i+1, k+1)] = fit.StateOf("allocated")
-			case 3:
-				states[fmt.Sprintf("r%d-%d", i+1, k+1)] = fit.StateOf("drained")
-			}
-		}
-	}
-	site := racksOf(states, sizes...)
-	for _, job := range []fit.Job{{Nodes: 64, Segment: 16}, {Nodes: 8000, Segment: 16}, {Nodes: 9000}, {Nodes: 4096, Segment: 1}} {
-		b.Run(fmt.Sprintf("%d/%d", job.Nodes, job.Segment), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				site.Answer(&job)
-				site.Free(1, 2, 4, 8, 16, 18)
-			}
-		})
-	}
-}

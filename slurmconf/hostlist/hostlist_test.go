@@ -2,8 +2,6 @@ package hostlist
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -80,39 +78,6 @@ func TestCompress(t *testing.T) {
 	long := []string{"n1234567890123456789", "n1234567890123456788"}
 	if got, want := Compress(long), "n1234567890123456788,n1234567890123456789"; got != want {
 		t.Errorf("Compress(%q) = %q, want %q: too many digits for a range", long, got, want)
-	}
-}
-
-// benchmarkNames are 10,000 names, as racks have them or all different.
-func benchmarkNames(irregular bool) []string {
-	names := make([]string, 0, 10_000)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 10_000 {
-		if irregular {
-			names = append(names, fmt.Sprintf("c%x-%s", rng.Uint32(), string(rune('a'+i%26))))
-		} else {
-			names = append(names, fmt.Sprintf("rack%d-n%05d", i/18, i))
-		}
-	}
-	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names
-}
-
-func BenchmarkBothWays(b *testing.B) {
-	one := make([]string, 10_000)
-	for i := range one {
-		one[i] = fmt.Sprintf("n%05d", i)
-	}
-	for name, names := range map[string][]string{"regular": one, "racks": benchmarkNames(false), "irregular": benchmarkNames(true)} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				back, err := Expand(Compress(names))
-				if err != nil || len(back) != len(names) {
-					b.Fatalf("%d names back, %v", len(back), err)
-				}
-			}
-		})
 	}
 }
 

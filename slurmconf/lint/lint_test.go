@@ -11,7 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/test/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -179,43 +178,4 @@ func TestLintFilesTogether(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
-}
-
-// BenchmarkParseAndLint reads and judges 10,008 nodes in 556 blocks.
-func BenchmarkParseAndLint(b *testing.B) {
-	blocks := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36}}
-	for i := range 556 {
-		blocks.Blocks = append(blocks.Blocks, topology.Block{Name: fmt.Sprintf("nvl-0d7cbfa4-%d", i), Nodes: hosts.In(fmt.Sprintf("n[%05d-%05d]", i*18+1, i*18+18))})
-	}
-	known, err := hostlist.Expand("n[00001-10008]")
-	if err != nil {
-		b.Fatal(err)
-	}
-	conf, err := slurmconf.RenderConf(blocks, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	yaml, err := slurmconf.RenderYAML([]topology.Topology{blocks}, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, f := range []File{{Name: "topology.conf", Data: conf}, {Name: "topology.yaml", Data: yaml}} {
-		b.Run(f.Name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, err = slurmconf.ParseTopologies(f.Name, f.Data)
-				if findings := Lint([]File{f}, Options{KnownNodes: known}); err != nil || len(findings) > 0 {
-					b.Fatal(err, findings)
-				}
-			}
-		})
-	}
-	b.Run("render", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := slurmconf.RenderYAML([]topology.Topology{blocks}, ""); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

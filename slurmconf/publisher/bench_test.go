@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -63,41 +62,4 @@ func BenchmarkLarge(b *testing.B) {
 			}
 		})
 	}
-}
-
-// BenchmarkCables has 10,000 nodes with 8 rails: what cables cost when nothing has changed, and what they cost when
-// a text has.
-func BenchmarkCables(b *testing.B) {
-	snap, _ := railedSite(b, 625)
-	pub := complete(b, Publication{FabricFiles: []string{fabricPath}})[0]
-	in := pub.Rules.Gather(snap)
-	made := makeOf(b, pub, in, Previous{})
-	var placer cables.Placer
-	_, groups, _ := placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, nil)
-	b.Run("unchanged", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
-		}
-	})
-	b.Run("another text", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			new(cables.Placer).Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
-		}
-	})
-	b.Run("gather without cables", func(b *testing.B) {
-		for b.Loop() {
-			pub.Rules.Gather(snap)
-		}
-	})
-	b.Run("plan", func(b *testing.B) {
-		facts, _, _ := placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
-		pub.FabricSite(&made.Stored.Plan, nil).Judge(facts)
-		for b.Loop() {
-			if _, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: &made.Stored.Plan}, pub.Policy()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

@@ -99,7 +99,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	if kept.unapproved != made {
 		counted = changeOf(l.pub, mem, in, made)
 	}
-	changes := made.Changes(&mem.doc.Current)
+	changes := made.changes(&mem.doc.Current)
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
 		if until := spaced(l.pub, mem, made, changes, now); !until.IsZero() {

@@ -397,29 +397,3 @@ func TestNoAnnotationNoDrift(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkDrift compares files that are held with a plan that has each of 10,008 nodes
-// elsewhere.
-func BenchmarkDrift(b *testing.B) {
-	pub := complete(b, Publication{})[0]
-	g := largeFacts(b, pub)
-	made := makeOf(b, pub, g, Previous{})
-	prev := previousOf(b, pub, made.Files)
-	elsewhere := maps.Clone(made.Specs)
-	for name := range elsewhere {
-		elsewhere[name] += "x"
-	}
-	now := time.Now()
-	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
-			for b.Loop() {
-				found := nodestatus.Pass{Plan: made.Plan, Differences: differences(pub, &prev, specs, g.Nodes, heldFor(pub, "BigChange"))}
-				if keeper.Found("default", &found, now); name == "all" && len(found.Differences) != len(specs) {
-					b.Fatal(len(found.Differences))
-				}
-			}
-		})
-	}
-}

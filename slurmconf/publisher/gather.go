@@ -93,7 +93,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 // stillMissing returns since when names are missing, as doc is to know it. If what was made is published, the
 // names that leave have left.
 func (g *gathered) stillMissing(made *Rendered, doc *plandoc.Document) map[string]time.Time {
-	if !made.IsRevision(&doc.Current) {
+	if !made.isRevision(&doc.Current) {
 		return g.missingSince
 	}
 	since := maps.Clone(g.missingSince)

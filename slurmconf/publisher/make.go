@@ -278,15 +278,15 @@ const publisherAuthor = "quoin-publisher"
 // firstMoves is how many sentences about nodes that move a revision has.
 const firstMoves = 10
 
-// IsRevision reports whether the revision is of the same plan and files.
-func (m *Rendered) IsRevision(r *plandoc.Revision) bool {
+// isRevision reports whether the revision is of the same plan and files.
+func (m *Rendered) isRevision(r *plandoc.Revision) bool {
 	return r.Number > 0 && r.Digest == m.Digest && r.OfFiles() == plandoc.Digest(m.Files)
 }
 
-// Changes returns what is different from the revision, or nil if nothing is. Nothing changes with the first revision.
-func (m *Rendered) Changes(old *plandoc.Revision) *plandoc.Changes {
+// changes returns what is different from the revision, or nil if nothing is. Nothing changes with the first revision.
+func (m *Rendered) changes(old *plandoc.Revision) *plandoc.Changes {
 	switch {
-	case m.IsRevision(old):
+	case m.isRevision(old):
 		return nil
 	case old.Number == 0:
 		return &plandoc.Changes{}
@@ -295,8 +295,8 @@ func (m *Rendered) Changes(old *plandoc.Revision) *plandoc.Changes {
 	return &c
 }
 
-// Revision returns what was made as the revision that follows old. changes is what is different.
-func (m *Rendered) Revision(old *plandoc.Revision, changes *plandoc.Changes, now time.Time) plandoc.Revision {
+// revision returns what was made as the revision that follows old. changes is what is different.
+func (m *Rendered) revision(old *plandoc.Revision, changes *plandoc.Changes, now time.Time) plandoc.Revision {
 	next := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.Stored}
 	if m.Stored.ByAnnotation {
 		next.FilesDigest = plandoc.Digest(m.Files)

@@ -110,7 +110,7 @@ func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Tim
 	if made.Plan != nil {
 		at.Planned = made.Specs
 	}
-	if renamed := in.prev.renamed; len(renamed) > 0 && !made.IsRevision(&out.doc.Current) { // Slurm still has the old names
+	if renamed := in.prev.renamed; len(renamed) > 0 && !made.isRevision(&out.doc.Current) { // Slurm still has the old names
 		to := oldNames(renamed)
 		at.Planned, at.Published, at.Nodes = translate(to, at.Planned), translate(to, at.Published), translate(to, at.Nodes)
 	}

@@ -206,7 +206,7 @@ func largeMarks(t testing.TB) (look func() int) {
 	}
 	now := time.Now()
 	doc, set := plandoc.New("default", pub.Place().String()), (*plandoc.Published)(nil).Clone()
-	first := made.Revision(&doc.Current, made.Changes(&doc.Current), now.Add(-time.Hour))
+	first := made.revision(&doc.Current, made.changes(&doc.Current), now.Add(-time.Hour))
 	doc.Add(first)
 	set.Put(&doc.Current, made.Files, first.Time)
 	p := newPublisher(store, []*publication.Cluster{pub})
@@ -237,14 +237,5 @@ func largeMarks(t testing.TB) (look func() int) {
 func TestLargeAtRest(t *testing.T) {
 	if n := largeMarks(t)(); n != 0 {
 		t.Errorf("%d writes of Nodes at rest", n)
-	}
-}
-
-// BenchmarkMarks looks at the annotations and labels of 10,008 Nodes at rest.
-func BenchmarkMarks(b *testing.B) {
-	look := largeMarks(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		look()
 	}
 }

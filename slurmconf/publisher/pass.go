@@ -15,26 +15,26 @@ import (
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
 // publication is one of its lines. Each line takes what the lines above returned, and changes
-// none of it. Nothing here waits for Slurm. pass returns what it found of the nodes. What waits for a
+// none of it. Nothing here waits for Slurm. pass returns what it made, and what it found of the nodes. What waits for a
 // time tells the timer of the loop.
-func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, err error) {
+func (l *loop) pass(ctx context.Context, now time.Time) (made *Rendered, found nodestatus.Pass, err error) {
 	snap, err := l.store.Snapshot(ctx)
 	if err != nil {
-		return found, err
+		return nil, found, err
 	}
 	// See which release of Slurm runs. After a start its first answer makes the next pass.
 	seen, asking := l.seenRelease(snap)
 	if asking {
-		return found, nil
+		return nil, found, nil
 	}
 	// Recall the stored plan, and what is published.
 	mem, unreadable, err := l.archive.recall(ctx, snap, seen)
 	if err != nil {
-		return found, err
+		return nil, found, err
 	}
 	if unreadable != nil { // no plan can continue from it
 		_, err = l.holds.say(ctx, mem, hold{why: unreadable}, now)
-		return found, err
+		return &Rendered{Refused: unreadable[0].Reason, Message: unreadable[0].Message}, found, err
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
@@ -44,7 +44,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
 		return makeWith(l.pub, in, placed.settling, l.room(mem), waits)
 	})
-	made := kept.made
+	made = kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
 		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
 	defer func() { l.observe(ctx, made, snap) }() // when the last answer of Slurm is judged
@@ -52,12 +52,12 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	// Decide what to do with the files, and do it.
 	act, err := l.decide(snap, mem, in, placed, kept, now)
 	if err != nil {
-		return found, err
+		return made, found, err
 	}
 	wrote, err := l.apply(ctx, act, mem, in, made, now)
 	if wrote.startOver { // the next pass continues from what is there now
 		l.At(now)
-		return nodestatus.Pass{}, err
+		return made, nodestatus.Pass{}, err
 	}
 	if err == nil {
 		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
@@ -66,7 +66,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	l.lookAtJobs(in, placed)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
-		return found, err
+		return made, found, err
 	}
 	// Annotate and label the Nodes as the files say, as far as Slurm has loaded the files.
 	known := loaded.Known{Unjudged: true}
@@ -81,5 +81,5 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	// Say what waits, and which nodes are pending in Slurm.
 	files := append(slices.Clone(wrote.waits), placed.unsited)
 	nodes := []plandoc.Wait{in.missing, placed.moving, notes.waits}
-	return found, cmp.Or(err, l.say(ctx, wrote, known, files, nodes, now))
+	return made, found, cmp.Or(err, l.say(ctx, wrote, known, files, nodes, now))
 }

@@ -62,7 +62,7 @@ func TestPassChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := text(known, snap)
-			if _, err := l.pass(t.Context(), now); err != nil {
+			if _, _, err := l.pass(t.Context(), now); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			if diff := cmp.Diff(before, text(known, snap)); diff != "" {

@@ -284,7 +284,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 func (l *loop) turn(ctx context.Context) nodestatus.Pass {
 	l.Dirty = time.Time{}
 	began := time.Now()
-	found, err := l.pass(ctx, began)
+	_, found, err := l.pass(ctx, began)
 	l.metrics.duration.WithLabelValues(l.pub.Name).Observe(time.Since(began).Seconds())
 	if err == nil || ctx.Err() != nil {
 		l.Failures = 0

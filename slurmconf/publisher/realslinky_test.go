@@ -106,7 +106,7 @@ func TestRealSelectedPods(t *testing.T) {
 func (r *slinkyRig) permit(values string) (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", kuberig.Image+","+values); err != nil {
+	if out, err := kuberig.Helm(r.t, "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", kuberig.Image+","+values); err != nil {
 		r.t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := r.Client().CoreV1().Namespaces().Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slurm"}}, metav1.CreateOptions{}); err != nil {

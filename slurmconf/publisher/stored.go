@@ -251,7 +251,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 // What changes counts for an hour.
 func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act publish, now time.Time) {
 	made := act.made
-	r := made.Revision(&doc.Current, act.changes, now)
+	r := made.revision(&doc.Current, act.changes, now)
 	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}

@@ -2,8 +2,6 @@ package slurmctld
 
 import (
 	_ "embed"
-	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -100,35 +98,4 @@ func FuzzReadJobs(f *testing.F) {
 			}
 		}
 	})
-}
-
-// manyJobs has running jobs of four nodes, as long as slurmrestd writes them.
-func manyJobs(count int) string {
-	b := &strings.Builder{}
-	core := strings.Repeat(`{"index":0,"status":["ALLOCATED"]},`, 71) + `{"index":71,"status":["ALLOCATED"]}`
-	node := fmt.Sprintf(`{"index":0,"name":"d1","cpus":{"count":144,"used":0},"memory":{"used":0,"allocated":24105},"sockets":[{"index":0,"cores":[%s]}]}`, core)
-	filler := strings.Repeat(`"filler_of_a_job":{"set":true,"infinite":false,"number":0},`, 100)
-	b.WriteString(`{"jobs":[`)
-	for i := range count {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(b, `{%s"job_id":%d,"name":"train","user_name":"alice","partition":"p","job_state":["RUNNING"],"nodes":"d[%d-%d]","gres_detail":["gpu:4(IDX:0-3)","gpu:4(IDX:0-3)","gpu:4(IDX:0-3)","gpu:4(IDX:0-3)"],"segment_size":2,"job_resources":{"nodes":{"whole":true,"allocation":[%s,%s,%s,%s]}}}`,
-			filler, i+1, i*4+1, i*4+4, node, node, node, node)
-	}
-	b.WriteString(`]}`)
-	return b.String()
-}
-
-// BenchmarkReadJobs reads 10,000 jobs of four nodes with 72 cores each.
-func BenchmarkReadJobs(b *testing.B) {
-	const count = 10_000
-	text := manyJobs(count)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if got, err := ReadJobs(io.LimitReader(strings.NewReader(text), int64(len(text)))); err != nil || len(got) != count {
-			b.Fatal(err)
-		}
-	}
 }

@@ -141,7 +141,7 @@ func (m *h100) make(root string) {
 func (m *h100) slurm(root string) {
 	t := m.t
 	t.Helper()
-	if err := slurmrig.Build(t.Context(), slurmrig.Slurm2605); err != nil {
+	if _, err := slurmrig.Slurm2605.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64"} {

@@ -45,6 +45,7 @@ func makePackages(t *testing.T, archs []string) string {
 // installed are the files of both packages. Those of dpkg have the folders of the system beside them.
 var installed = map[string]fs.FileMode{
 	"/usr/bin/quoin":                                  0o755,
+	"/usr/bin/kubectl-quoin":                          fs.ModeSymlink | 0o777,
 	"/usr/lib/quoin":                                  fs.ModeDir | 0o755,
 	"/usr/lib/quoin/quoin-hook":                       0o755,
 	"/usr/lib/quoin/prolog":                           0o755,
@@ -125,8 +126,8 @@ func packagesInstall(t *testing.T, dir string) {
 			}
 			step("installation", tt.install(r, tt.path), afterInstall)
 			look()
-			if out, err := exec.CommandContext(t.Context(), r.Path("usr/bin/quoin"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version.Number) {
-				t.Errorf("quoin version: %v\n%s", err, out)
+			if out, err := exec.CommandContext(t.Context(), r.Path("usr/bin/kubectl-quoin"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version.Number) {
+				t.Errorf("kubectl-quoin version: %v\n%s", err, out)
 			}
 			for _, name := range []string{"prolog", "epilog"} {
 				text, err := os.ReadFile(r.Path("usr/lib/quoin/" + name))

@@ -174,7 +174,7 @@ func unpacked(t *testing.T, archive string) string {
 func chartInstalls(t *testing.T, chart string) {
 	t.Helper()
 	helms := t.TempDir()
-	if _, err := kuberig.Helm(t.Context(), "package", "../../manifests/chart", "--destination", helms); err != nil {
+	if _, err := kuberig.Helm(t, "package", "../../manifests/chart", "--destination", helms); err != nil {
 		t.Fatal(err)
 	}
 	want, got := textsOf(t, unpacked(t, filepath.Join(helms, "quoin-"+version.Number+".tgz"))), textsOf(t, unpacked(t, chart))
@@ -189,7 +189,7 @@ func chartInstalls(t *testing.T, chart string) {
 		t.Errorf("%d files (-helm package +release):\n%s", len(got), diff)
 	}
 	c := kuberig.StartTest(t)
-	if _, err := kuberig.Helm(t.Context(), "install", "quoin", chart, "--namespace", "quoin-system", "--create-namespace", "--set", kuberig.Image, "--kubeconfig", c.Kubeconfig()); err != nil {
+	if _, err := kuberig.Helm(t, "install", "quoin", chart, "--namespace", "quoin-system", "--create-namespace", "--set", kuberig.Image, "--kubeconfig", c.Kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
 	imageOf(t, c)

@@ -367,19 +367,3 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkRead reads a machine of 32 adapters.
-func BenchmarkRead(b *testing.B) {
-	tree := sysfs.Make(b, sysfs.Many(32))
-	lldp := filepath.Join(b.TempDir(), "lldp.json")
-	if err := os.WriteFile(lldp, []byte(`{"lldp":{}}`), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	r := adapters.New(string(tree), lldp)
-	b.ReportAllocs()
-	for b.Loop() {
-		if out, err := r.Read(); err != nil || len(out.Adapters) != 32 {
-			b.Fatal(err)
-		}
-	}
-}

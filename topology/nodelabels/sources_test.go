@@ -183,14 +183,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRead(b *testing.B) {
-	labels := parse("nvidia.com/gpu.count=4 nvidia.com/gpu.product=NVIDIA-GB200 fabric.topograph.run/tier-0=l fabric.topograph.run/tier-1=s accelerator.topograph.run/domain=d")
-	for i := range 40 {
-		labels["feature.node.kubernetes.io/cpu-cpuid."+strings.Repeat("X", i+1)] = "true"
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		nodelabels.Read(labels, auto)
-	}
-}

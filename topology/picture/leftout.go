@@ -76,23 +76,11 @@ func (d *drawer) problems(plan *topology.Plan) {
 	for _, line := range d.o.Problems {
 		text := strings.TrimLeft(line, " ")
 		indent := 2 + len(line) - len(text)
-		for _, part := range wrap(printable(text), d.o.Width-indent) {
+		for _, part := range hostlist.Wrap(printable(text), d.o.Width-indent) {
 			d.printf("%*s%s\n", indent, "", d.paint(looks[degraded].color, part))
 		}
 	}
 	d.printf("\n")
-}
-
-// wrap breaks text at spaces into lines of at most width columns. A longer word has a line of its own.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
 }
 
 // printable turns control characters into spaces, because they could change a terminal.

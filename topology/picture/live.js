@@ -28,7 +28,6 @@ async function ask(job) {
 async function poll() {
   try {
     const answer = await get(address, {}, {"If-None-Match": etag});
-    if (answer.status === 401 || answer.status === 403) location.reload(); // the page says how to sign in
     if (answer.ok) await take(answer);
     if (answer.ok || answer.status === 304) heard = Date.now();
   } catch {

@@ -74,16 +74,3 @@ func TestPageOfNothing(t *testing.T) {
 		t.Error("a broken pipe is no error")
 	}
 }
-
-// BenchmarkPage10008 writes the page of 556 racks.
-func BenchmarkPage10008(b *testing.B) {
-	plan, facts := planned(b, sites.Parse(b, fmt.Sprintf(racks, 556)))
-	b.ReportAllocs()
-	for b.Loop() {
-		var page bytes.Buffer
-		if err := HTML(&page, &Site{Plan: plan, Facts: facts}); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(page.Len()), "B/page")
-	}
-}

@@ -185,15 +185,3 @@ func TestShortList(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkTerminal10008(b *testing.B) {
-	plan, facts := planned(b, sites.Parse(b, fmt.Sprintf(racks, 556)))
-	var out bytes.Buffer
-	b.ReportAllocs()
-	for b.Loop() {
-		out.Reset()
-		if err := Terminal(&out, &Site{Plan: plan, Facts: facts}, Options{Color: true, Problems: show.Lines(plan.Problems)}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // maxListed bounds the rows of a list.
@@ -118,18 +120,9 @@ func (d *lists) row(head string, nodes []string) {
 
 // text draws words of a warning below a row, on as many lines as they need.
 func (d *lists) text(indent int, words string) {
-	line := ""
-	flush := func() {
-		d.printf("%*s%s\n", indent, "", d.paint(looks[warned].color, cut(line, d.o.Width-indent)))
-		line = ""
+	for _, line := range hostlist.Wrap(printable(words), d.o.Width-indent) {
+		d.printf("%*s%s\n", indent, "", d.paint(looks[warned].color, line))
 	}
-	for word := range strings.FieldsSeq(printable(words)) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > d.o.Width-indent {
-			flush()
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	flush()
 }
 
 // jobs lists the running jobs, the largest first.

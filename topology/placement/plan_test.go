@@ -342,20 +342,3 @@ func TestPlanRefuses(t *testing.T) {
 		t.Errorf("an empty cluster gave %+v", plan)
 	}
 }
-
-func BenchmarkPlan10008(b *testing.B) {
-	facts := site(556, 18)
-	for b.Loop() {
-		mustPlan(b, facts, nil, short)
-	}
-	b.ReportAllocs()
-}
-
-func BenchmarkReplan10008(b *testing.B) {
-	facts := site(556, 18)
-	prev := fromFile(mustPlan(b, facts, nil, short))
-	for b.Loop() {
-		mustPlan(b, facts, prev, short)
-	}
-	b.ReportAllocs()
-}

@@ -161,18 +161,3 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkReplanTree10008(b *testing.B) {
-	facts := site(556, 18)
-	for i := range facts {
-		facts[i].Labels.Tiers = []string{fmt.Sprint("leaf-", i/18), fmt.Sprint("spine-", i/180), fmt.Sprint("core-", i/1800)}
-	}
-	prev := fromFile(mustPlan(b, facts, nil, short))
-	for i := range facts {
-		cut(&facts[i], i%4)
-	}
-	for b.Loop() {
-		mustPlan(b, facts, prev, short)
-	}
-	b.ReportAllocs()
-}

@@ -13,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Reader reads the reports of a store. It remembers the parsed reports, and parses a report
+// Reader reads the reports of a folder. It remembers the parsed reports, and parses a report
 // again only if its file is another one.
 type Reader struct {
 	dir    string
@@ -36,10 +36,8 @@ type version struct {
 	modified int64 // in nanoseconds
 }
 
-// NewReader returns a reader of the store dir. It reads nothing.
-func NewReader(dir string) *Reader {
-	return &Reader{dir: filepath.Join(dir, Folder), parsed: map[string]parsed{}}
-}
+// NewReader returns a reader of a folder, such as Folder of a store. It reads nothing.
+func NewReader(folder string) *Reader { return &Reader{dir: folder, parsed: map[string]parsed{}} }
 
 // Read calls each for every report, in the order of the nodes' names, with the error of a
 // report that cannot be read. The reports are read one after the other, and the text of none is
@@ -74,7 +72,7 @@ func (r *Reader) read(folder *os.Root, each func(name string, node *topology.Nod
 		}
 		seen[f.Name()] = true
 		if err == nil && node.Name != name {
-			node, err = nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.Name(), node.Name)
+			node, err = nil, fmt.Errorf("%s: report of node %q: want the file named after its node", filepath.Join(r.dir, f.Name()), node.Name)
 		}
 		each(name, node, err)
 	}

@@ -55,7 +55,7 @@ func all(t *testing.T, r *Reader) (nodes map[string]*topology.Node, wrong map[st
 func TestRead(t *testing.T) {
 	for _, site := range simulated.Shipped() {
 		reports, dir := store(t, site)
-		nodes, wrong := all(t, NewReader(dir))
+		nodes, wrong := all(t, NewReader(filepath.Join(dir, Folder)))
 		if len(nodes) != len(reports) || len(wrong) > 0 {
 			t.Errorf("%s: %d reports of %d, wrong %v", site, len(nodes), len(reports), wrong)
 		}
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
-	if nodes, wrong := all(t, NewReader(t.TempDir())); len(nodes)+len(wrong) > 0 {
+	if nodes, wrong := all(t, NewReader(filepath.Join(t.TempDir(), Folder))); len(nodes)+len(wrong) > 0 {
 		t.Errorf("%v, %v of no folder", nodes, wrong)
 	}
 }
@@ -78,7 +78,7 @@ func TestRead(t *testing.T) {
 func TestReadAgain(t *testing.T) {
 	reports, dir := store(t, "hgx-h100")
 	names := slices.Collect(maps.Keys(reports))
-	r := NewReader(dir)
+	r := NewReader(filepath.Join(dir, Folder))
 	before, _ := all(t, r)
 	path := New(dir, names[0]).path
 	was, err := os.Stat(path)
@@ -115,7 +115,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 	reports, dir := store(t, "hgx-h100")
 	names := slices.Sorted(maps.Keys(reports))
 	others := []string{names[0], names[len(names)/2], names[len(names)-1]} // that were read, and that come
-	r := NewReader(dir)
+	r := NewReader(filepath.Join(dir, Folder))
 	reading := 0
 	read := func() map[string]int {
 		reading++
@@ -159,7 +159,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 // TestMovedAway reads a folder of reports that is moved away during the reading: no node is lost.
 func TestMovedAway(t *testing.T) {
 	_, dir := store(t, "gb200-nvl72x4")
-	r := NewReader(dir)
+	r := NewReader(filepath.Join(dir, Folder))
 	away := t.TempDir()
 	read := 0
 	err := r.Read(func(_ string, _ *topology.Node, err error) {
@@ -197,7 +197,7 @@ func TestBadReports(t *testing.T) {
 	if err := os.Mkdir(New(dir, "folder").path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	nodes, wrong := all(t, NewReader(dir))
+	nodes, wrong := all(t, NewReader(filepath.Join(dir, Folder)))
 	if nodes["good"] == nil || len(nodes) != 6 {
 		t.Errorf("reports %v: want that of good, and five that cannot be read", nodes)
 	}

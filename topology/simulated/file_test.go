@@ -168,28 +168,3 @@ func reread(t *testing.T, n *topology.Node) {
 		t.Fatalf("report read back differs\n%s\n%s", first, again)
 	}
 }
-
-// large is a site of 10,008 machines in 556 racks.
-const large = `groups:
-- {racks: 556, nodes: 18, node: "gb200-{node:05}", nvlink: rack, platform: true, tiers: ["leaf-{rack:03}", "spine-{rack/8}"],
-   gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144, nvlinks: 18}}
-`
-
-func BenchmarkParse10008(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if c := parseOf(b, large); len(c.machines) != 10008 {
-			b.Fatalf("%d machines", len(c.machines))
-		}
-	}
-}
-
-func BenchmarkMachines10008(b *testing.B) {
-	c := parseOf(b, large)
-	b.ReportAllocs()
-	for b.Loop() {
-		if n := len(c.Machines()); n != 10008 {
-			b.Fatalf("%d machines", n)
-		}
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -156,21 +155,4 @@ func BenchmarkFleet(b *testing.B) {
 	}
 	b.ReportMetric(most(), "peak-MB")
 	b.ReportMetric(float64(info.Size())/1e6, "text-MB")
-}
-
-// BenchmarkPlaceCablesDown places 10,000 nodes with eight rails while 5 % of the cables are down, so
-// that hardly two switches have the same nodes.
-func BenchmarkPlaceCablesDown(b *testing.B) {
-	const count = 10_000
-	f := readFile(b, fleetFile(b, count))
-	nodes, _ := Hosts([]*Fabric{f}, nil)
-	rng := newRand(1)
-	f.cables = slices.DeleteFunc(f.cables, func(cable) bool { return rng.IntN(100) < 5 })
-	most := peak()
-	for b.Loop() {
-		if r := Place([]*Fabric{f}, nodes, nil); len(r.Tiers) != count || len(r.Groups) != 313+20+1 {
-			b.Fatalf("%d placed, %d groups", len(r.Tiers), len(r.Groups))
-		}
-	}
-	b.ReportMetric(most(), "peak-MB")
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // Publisher is the section publisher.
@@ -22,7 +23,7 @@ type Publisher struct {
 	// QuoinTopologyDrift on Nodes.
 	NodeConditions bool `yaml:"nodeConditions"`
 	// MapListen is a loopback address of the page /map, which names users and jobs. Who forwards a
-	// port of the Pod sees it, too. Empty: none. With metricsAuthorize it is also at listen.
+	// port of the Pod sees it, too. Empty: none.
 	MapListen string `yaml:"mapListen"`
 	Listen    `yaml:",inline"`
 	Log       `yaml:",inline"`
@@ -35,14 +36,22 @@ func defaultPublisher() Publisher {
 // check says what is wrong with the values.
 func (p *Publisher) check(wrong *checks) {
 	wrong.want(p.Store == "" || p.Kubeconfig == "", "kubeconfig", p.Kubeconfig, "none beside store")
-	wrong.want(p.MapListen == "" || isLoopback(p.MapListen), "mapListen", p.MapListen, "a loopback address with a port, such as 127.0.0.1:9838, because the page asks nobody who they are")
+	wrong.want(p.MapListen == "" || hasPort(p.MapListen) && IsLoopback(p.MapListen), "mapListen", p.MapListen, "a loopback address with a port, such as 127.0.0.1:9838, because the page asks nobody who they are")
 	p.Listen.check(wrong, p.Store)
 	p.Log.check(wrong)
 }
 
-// isLoopback reports whether only this machine reaches the address.
-func isLoopback(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	ip, errIP := netip.ParseAddr(host)
-	return err == nil && port != "" && (host == "localhost" || errIP == nil && ip.IsLoopback())
+func hasPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
+}
+
+// IsLoopback reports whether an address, with or without a port, names this machine alone.
+func IsLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -47,8 +47,9 @@ of --list, FILE.yaml a site of your own.`,
 			if o.Publication, err = pub(); err != nil {
 				return err
 			}
-			if o.Publication.SlurmVersion == "" { // else the simulated Slurm has that release
-				o.Publication.Follow(slurmconf.Latest, nil)
+			if p := o.Publication; p.SlurmVersion == "" { // which the simulated Slurm has
+				p.SlurmVersion, p.Release = slurmconf.Latest.String(), slurmconf.Latest
+				p.Follow(0, nil)
 			}
 			if len(args) > 0 {
 				o.Site = args[0]

@@ -21,6 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -169,10 +170,14 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}
-	made, site, err := d.pass(ctx)
+	made, err := publisher.Once(ctx, d.store, d.Publication)
 	if err != nil {
 		return nil, err
 	}
+	if made.Plan == nil {
+		return nil, errors.New(made.Message)
+	}
+	site := &picture.Site{Plan: made.Plan, Facts: made.Judged, Said: fabricsSaid(made.Judged)}
 	for i := range site.Facts {
 		// The store cannot tell who is silent: it has their last reports, and a report has no time.
 		if f := &site.Facts[i]; slices.Contains(d.silent, f.Name) {
@@ -233,4 +238,20 @@ func (d *demonstration) reportMachine(ctx context.Context, m *simulated.Machine)
 		return err
 	}
 	return reportdir.New(d.dir, m.Name).Put(ctx, report)
+}
+
+// fabricsSaid is what the publisher's conditions say of the nodes' NVLink fabrics. It is nil if no fabric is faulty.
+func fabricsSaid(facts []topology.Facts) map[string]picture.Said {
+	said, faulty := map[string]picture.Said{}, false
+	for i := range facts {
+		f := &facts[i]
+		if c, known := nodestatus.FabricCondition(f.Report, &f.Fabric); known {
+			said[f.SlurmName] = picture.Said{Fabric: picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}}
+			faulty = faulty || c.True
+		}
+	}
+	if !faulty {
+		return nil
+	}
+	return said
 }

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	schedule "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -28,7 +28,7 @@ const (
 )
 
 // agents looks at the DaemonSet, at the nodes that get no agent, and at the nodes that report.
-func (c checks) agents(f *findings) {
+func (c *Cluster) agents(f *findings) {
 	if c.Missing["daemonsets"] != nil {
 		return
 	}
@@ -73,10 +73,9 @@ type keptAway struct {
 
 // keptNodes says why nodes with GPUs get no agent, by the rules of the DaemonSet's pods: first the taints,
 // then the labels. keptNodes returns the names of these nodes.
-func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
-	var pod corev1.PodSpec
-	template, _, _ := unstructured.NestedMap(set.Object, "spec", "template", "spec")
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, &pod); err != nil {
+func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
+	pod, err := part[corev1.PodSpec](set, pods...)
+	if err != nil {
 		f.unknown("agents", c.apply(), "the pods of DaemonSet %s/%s cannot be read: %v", set.GetNamespace(), set.GetName(), err)
 		return nil
 	}
@@ -89,8 +88,7 @@ func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[strin
 	// Match fails only on terms that the API server refuses.
 	takesAll, _ := byGPUs.Match(&corev1.Node{})
 	kept, causes := map[string]bool{}, map[string]*keptAway{}
-	for i := range c.Objects["nodes"] {
-		n := nodeOf(&c.Objects["nodes"][i])
+	for _, n := range c.nodesOf() {
 		matches, _ := byLabels.Match(n)
 		if hasGPUs, _ := byGPUs.Match(n); n.Labels[labelGPU] != "true" && (takesAll || !hasGPUs) {
 			continue // nothing says that the node has GPUs
@@ -99,7 +97,8 @@ func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[strin
 		var cause keptAway
 		switch {
 		case tainted:
-			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()), remedy: c.tolerate()}
+			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()),
+				remedy: c.remedy(config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`), "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization")}
 		case !matches:
 			cause = c.keptByLabel(n, set, &pod)
 		default:
@@ -124,16 +123,9 @@ func keeps(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 }
 
-// nodeOf returns what is known of a Node.
-func nodeOf(o *unstructured.Unstructured) *corev1.Node {
-	var n corev1.Node
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n) // as the API server gave it
-	return &n
-}
-
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
 // Otherwise the site may have chosen its nodes so.
-func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
+func (c *Cluster) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
 	of := "DaemonSet " + set.GetNamespace() + "/" + set.GetName()
 	cause := keptAway{severity: topology.Warning, why: "their labels match no term in the affinity of " + of,
 		remedy: "if Slurm uses the nodes, correct these labels, or agent.nodeSelector and agent.affinity: " + c.Kubectl + " get node " + n.Name + " --show-labels"}

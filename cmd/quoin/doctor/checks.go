@@ -8,46 +8,23 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
-
-// Site is how the cluster is configured.
-type Site struct {
-	// All are the configured publications. Publications are the ones to look at.
-	Publications, All []*publication.Cluster
-	// ConfigErr says why the configuration is not known. There are no Publications then, and no Join.
-	// AgentsErr says why the agents refuse theirs.
-	ConfigErr, AgentsErr error
-	// Again has the flags of quoin for the commands that are advised.
-	Again string
-	// Namespace is where Quoin's configuration and plans were looked for.
-	Namespace string
-	// MappingDir is the exporter's directory as the agents know it, or none. Empty: not known.
-	MappingDir string
-	// Version is the release of this program.
-	Version string
-	// Join is how nodes join the IMEX domain, and Why says why if the configuration leaves it
-	// open.
-	Join, Why string
-	// Domain is what is wrong with the ComputeDomain, and Note what is to be done beside it. Both may be without
-	// a Reason.
-	Domain, Note topology.Finding
-	// NoConditions says that the publisher keeps no conditions of Nodes.
-	NoConditions bool
-}
 
 // The limits of what is in order.
 const (
@@ -62,49 +39,62 @@ var (
 	domainsKubernetes = version.MustParseGeneric("1.34")
 )
 
-// checks are what is looked at on a cluster.
-type checks struct{ *Cluster }
-
 // Findings says what is in order and what is not.
-func (c *Cluster) Findings(s *Site) []topology.Finding {
+func (c *Cluster) Findings() []topology.Finding {
 	var f findings
 	for resource, err := range c.Missing {
 		f.unknown(resource, toSee(err), "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
-	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != s.Namespace {
-		f.unknown("config", "look there: quoin doctor"+s.Again+config.Flag("--namespace", d.GetNamespace()), "the publisher runs in namespace %s, and its configuration was looked for in %s", d.GetNamespace(), s.Namespace)
+	c.config(&f)
+	c.server(&f)
+	c.definition(&f)
+	c.agents(&f)
+	c.publisher(&f)
+	for _, p := range c.Publications {
+		c.publication(&f, p)
+		c.release(&f, p)
+		c.slinky(&f, p)
 	}
-	c.config(&f, s)
-	look := checks{c}
-	look.server(&f)
-	look.definition(&f)
-	look.agents(&f)
-	look.publisher(&f, s)
-	for _, p := range s.Publications {
-		look.publication(&f, p, s)
-		look.release(&f, p)
-		look.slinky(&f, p, s)
-	}
-	look.imex(&f, s)
-	look.nodes(&f, s)
-	look.classes(&f, s)
-	look.admission(&f)
-	look.rights(&f)
-	look.exporter(&f, s)
+	c.imex(&f)
+	c.nodes(&f)
+	c.classes(&f)
+	c.admission(&f)
+	c.rights(&f)
+	c.exporter(&f)
 	return f.joined()
 }
 
-func (c checks) server(f *findings) {
-	switch release, err := version.ParseGeneric(c.Version); {
+// Head says in one line how large the cluster is, and which publisher leads.
+func (c *Cluster) Head() string {
+	nodes, leader := "nodes: not known", "nobody"
+	if c.Missing["nodes"] == nil {
+		gpus := 0
+		for _, n := range c.Objects["nodes"] {
+			if n.GetLabels()[labelGPU] == "true" {
+				gpus++
+			}
+		}
+		nodes = fmt.Sprintf("nodes: %d, of which %d are labelled as nodes with GPUs", len(c.Objects["nodes"]), gpus)
+	}
+	if lease := c.lease(); lease != nil {
+		leader = text(lease, "spec", "holderIdentity") + ", renewed " + text(lease, "spec", "renewTime")
+	} else if c.Missing["leases"] != nil {
+		leader = "not known"
+	}
+	return nodes + "; leader: " + leader
+}
+
+func (c *Cluster) server(f *findings) {
+	switch release, err := version.ParseGeneric(c.Kubernetes); {
 	case err != nil:
-		f.unknown("kubernetes", "see which release it is: "+c.Kubectl+" version", "the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes)
+		f.unknown("kubernetes", "see which release it is: "+c.Kubectl+" version", "the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Kubernetes, oldestKubernetes)
 	case release.LessThan(oldestKubernetes):
-		f.fatal("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Version, oldestKubernetes)
+		f.fatal("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Kubernetes, oldestKubernetes)
 	case release.LessThan(domainsKubernetes):
-		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need %s", c.Version, domainsKubernetes)
+		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need %s", c.Kubernetes, domainsKubernetes)
 	default:
-		f.ok("kubernetes", "the API server is Kubernetes %s", c.Version)
+		f.ok("kubernetes", "the API server is Kubernetes %s", c.Kubernetes)
 	}
 	if c.Ahead.Abs() > maxClock {
 		f.warn("clock", "let NTP set the clocks: timedatectl set-ntp true", "the clock here differs by %s from the API server's", c.Ahead)
@@ -112,18 +102,21 @@ func (c checks) server(f *findings) {
 }
 
 // config says why a configuration is not known. Programs do not start with one that they refuse.
-func (c *Cluster) config(f *findings, s *Site) {
-	if refused := (*session.ConfigError)(nil); errors.As(s.ConfigErr, &refused) && refused.Refused {
-		f.fatal("config", c.correct("deployments", "publisher"), "the publisher does not start: %v", s.ConfigErr)
-	} else if s.ConfigErr != nil {
-		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
+func (c *Cluster) config(f *findings) {
+	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != c.Config.Publisher.Namespace {
+		f.unknown("config", "look there: quoin doctor"+c.Again+config.Flag("--namespace", d.GetNamespace()), "the publisher runs in namespace %s, and its configuration was looked for in %s", d.GetNamespace(), c.Config.Publisher.Namespace)
 	}
-	if s.AgentsErr != nil {
-		f.fatal("config", c.correct("daemonsets", "agent"), "the agents do not start: %v", s.AgentsErr)
+	if refused := (*session.ConfigError)(nil); errors.As(c.ConfigErr, &refused) && refused.Refused {
+		f.fatal("config", c.correct("deployments", "publisher"), "the publisher does not start: %v", c.ConfigErr)
+	} else if c.ConfigErr != nil {
+		f.unknown("config", moreRights+", or give the configuration by --config", "%v", c.ConfigErr)
+	}
+	if _, err := c.agentsConfig(); err != nil {
+		f.fatal("config", c.correct("daemonsets", "agent"), "the agents do not start: %v", err)
 	}
 }
 
-func (c checks) definition(f *findings) {
+func (c *Cluster) definition(f *findings) {
 	if c.Missing["customresourcedefinitions"] != nil {
 		return
 	}
@@ -134,7 +127,7 @@ func (c checks) definition(f *findings) {
 	f.ok("definition", "NodeReports are defined")
 }
 
-func (c checks) publisher(f *findings, s *Site) {
+func (c *Cluster) publisher(f *findings) {
 	if c.Missing["deployments"] != nil {
 		return
 	}
@@ -153,31 +146,41 @@ func (c checks) publisher(f *findings, s *Site) {
 	default:
 		f.ok("publisher", "%d publishers are ready", ready)
 	}
-	if lease := c.named("leases", where, "quoin-publisher"); lease == nil && c.Missing["leases"] == nil {
+	if lease := c.lease(); lease == nil && c.Missing["leases"] == nil {
 		f.fatal("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
-	} else if age, leads := c.renewed(lease); lease != nil && !leads {
+	} else if age, leads := c.renewed(); lease != nil && !leads {
 		f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age)
 	}
-	c.versions(f, s, d)
+	c.versions(f, d)
 }
 
-// renewed returns how old the last sign of the leader is, and whether a publisher still leads. lease may be nil.
-func (c *Cluster) renewed(lease *unstructured.Unstructured) (age time.Duration, leads bool) {
+// lease is the Lease of the publisher that leads, or nil.
+func (c *Cluster) lease() *unstructured.Unstructured {
+	d := c.own("deployments", "publisher")
+	if d == nil {
+		return nil
+	}
+	return c.named("leases", d.GetNamespace(), "quoin-publisher")
+}
+
+// renewed returns how old the last sign of the leader is, and whether a publisher still leads.
+func (c *Cluster) renewed() (age time.Duration, leads bool) {
+	lease := c.lease()
 	if lease == nil {
 		return 0, false
 	}
 	at, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
-	age = c.Now.Add(-c.Ahead).Sub(at)
+	age = c.Now.Sub(at)
 	return age.Round(time.Second), err == nil && age <= maxLease && text(lease, "spec", "holderIdentity") != ""
 }
 
 // versions compares the images of agents and publisher, and this program.
-func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
+func (c *Cluster) versions(f *findings, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
 		f.warn("version", c.apply(), "the agents run %s and the publisher %s", imageOf(set), of)
-	} else if tag := inputs.TagOf(of); isRelease(tag) && tag != s.Version {
-		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
+	} else if tag := inputs.TagOf(of); isRelease(tag) && tag != c.Version {
+		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", c.Version, tag)
 	} else {
 		f.ok("version", "agents and publisher run %s", of)
 	}
@@ -189,42 +192,52 @@ func isRelease(tag string) bool {
 	return err == nil
 }
 
-func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
+func (c *Cluster) publication(f *findings, p *publication.Cluster) {
 	if c.Missing["configmaps"] != nil {
 		return
 	}
 	const check = "files"
 	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
-	status := "quoin plan status" + config.Flag("--publication", p.Name) + s.Again
-	waits := ""
-	if cm != nil {
-		for _, w := range plandoc.Waits(cm.GetAnnotations(), c.Now.Add(-c.Ahead)) {
-			waits += "; waits: " + w.Text(c.Now.Add(-c.Ahead))
-		}
-	}
 	switch {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
+		return
 	case !isPublication(cm):
 		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
-	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
-		f.fatal(check, status, "%s: changes are held: %s%s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "), waits)
-	case cm.GetAnnotations()[plandoc.AnnotationPending] == plandoc.LoadNotKnown:
-		f.unknown(check, status, "%s: %s (%s)", p.Name, plandoc.LoadNotKnown, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[plandoc.AnnotationPending] == plandoc.CannotAsk:
-		f.unknown(check, status, "%s: whether Slurm has loaded the files: %s (%s)", p.Name, plandoc.CannotAsk, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[plandoc.AnnotationPending] != "":
-		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationPending], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[plandoc.AnnotationSeed] != "" || cm.GetAnnotations()[plandoc.AnnotationRevision] == "":
-		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place%s", p.Name, waits)
-	default:
-		f.ok(check, "%s: revision %s is published in %s%s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place(), waits)
+		return
 	}
+	var worst *topology.Finding
+	waits := ""
+	for _, stands := range c.published(p).Findings(c.Now) {
+		switch {
+		case stands.Thing == plandoc.AboutWaits:
+			waits += "; waits: " + stands.Message
+		case worst == nil && (stands.Severity != topology.OK || stands.Thing == plandoc.AboutPlan): // the first is the worst
+			worst = &stands
+		}
+	}
+	remedy := "quoin plan status" + config.Flag("--publication", p.Name) + c.Again
+	switch worst.Severity {
+	case topology.OK:
+		remedy, waits = "", " in "+p.Place().String()+waits
+	case topology.Warning:
+		remedy = "wait, or look into the publisher's log: it says what it waits for"
+	}
+	f.add(worst.Severity, check, remedy, "%s: %s%s", p.Name, worst.Message, waits)
+}
+
+// published is what is published, nil if nothing is.
+func (c *Cluster) published(p *publication.Cluster) *plandoc.Published {
+	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
+	if cm == nil {
+		return nil
+	}
+	return &plandoc.Published{Files: c.filesOf(p.Namespace, p.ConfigMap), Annotations: cm.GetAnnotations()}
 }
 
 // release says which release of Slurm runs, and whether slurmVersion is another one, by the
 // image of the Controller. A Slurm that is asked is judged by the publisher.
-func (c checks) release(f *findings, p *publication.Cluster) {
+func (c *Cluster) release(f *findings, p *publication.Cluster) {
 	if c.Missing["configmaps"] != nil || c.Missing["controllers"] != nil {
 		return
 	}
@@ -246,29 +259,28 @@ var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabri
 
 // nodes names the nodes on which a condition of the publisher reports a fault. The condition of a fabric that
 // is not ready may be false, because two causes look alike. Such nodes are named too.
-func (c checks) nodes(f *findings, s *Site) {
+func (c *Cluster) nodes(f *findings) {
 	if c.Missing["nodes"] != nil {
 		return
 	}
-	if s.NoConditions {
-		f.unknown("nodes", "look at the map: quoin map"+s.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
+	if c.ConfigErr == nil && !c.Config.Publisher.NodeConditions {
+		f.unknown("nodes", "look at the map: quoin map"+c.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
 		return
 	}
 	perhaps := "" // conditions stay when nobody judges
-	if _, leads := c.renewed(c.named("leases", c.publisherNamespace(), "quoin-publisher")); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
+	if _, leads := c.renewed(); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
 		perhaps = " (no publisher leads: this may be over)"
 	}
+	all := c.nodesOf()
 	for _, look := range conditions {
 		nodes, said := map[string][]string{}, map[string]string{}
-		for i := range c.Objects["nodes"] {
-			n := &c.Objects["nodes"][i]
-			for _, o := range objectsAt(n.Object, "status", "conditions") {
-				if o["type"] != look.of || o["status"] != "True" && o["reason"] != topology.ReasonFabricNotReady {
+		for _, n := range all {
+			for _, o := range n.Status.Conditions {
+				if string(o.Type) != look.of || o.Status != corev1.ConditionTrue && o.Reason != topology.ReasonFabricNotReady {
 					continue
 				}
-				reason, _ := o["reason"].(string)
-				if nodes[reason] = append(nodes[reason], n.GetName()); said[reason] == "" {
-					said[reason], _ = o["message"].(string)
+				if nodes[o.Reason] = append(nodes[o.Reason], n.Name); said[o.Reason] == "" {
+					said[o.Reason] = o.Message
 				}
 			}
 		}
@@ -280,35 +292,49 @@ func (c checks) nodes(f *findings, s *Site) {
 	}
 }
 
-func (c checks) imex(f *findings, s *Site) {
-	if s.ConfigErr != nil {
+func (c *Cluster) imex(f *findings) {
+	if c.ConfigErr != nil {
 		return
 	}
-	how := s.Join
-	if s.Why != "" {
-		how += " (imex.join is auto: " + s.Why + ")"
+	seen := c.membership()
+	how := seen.Join
+	if seen.Why != "" {
+		how += " (imex.join is auto: " + seen.Why + ")"
 	}
 	for _, resource := range []string{"deviceclasses", "computedomains"} {
-		if err := c.Missing[resource]; err != nil && s.Why != "" {
+		if err := c.Missing[resource]; err != nil && seen.Why != "" {
 			f.unknown("imex", toSee(err), "it is not known how nodes join: %v", err)
 			return
 		}
 	}
-	if s.Domain.Reason != "" {
-		f.fatal("imex", s.Domain.Remedy, "nodes join as %s; %s", how, s.Domain)
-		return
+	switch joins := seen.Join == imex.JoinHolder || seen.Join == imex.JoinSlurmd; {
+	case joins && seen.Domain.Problem.Reason != "":
+		f.fatal("imex", seen.Domain.Problem.Remedy, "nodes join as %s; %s", how, seen.Domain.Problem)
+	case joins && seen.Domain.Note.Remedy != "": // old daemons are no fault of the installation
+		f.warn("imex", seen.Domain.Note.Remedy, "nodes join as %s; %s", how, seen.Domain.Note)
+	default:
+		f.ok("imex", "nodes join as %s", how)
 	}
-	if s.Note.Remedy != "" { // old daemons are no fault of the installation
-		f.warn("imex", s.Note.Remedy, "nodes join as %s; %s", how, s.Note)
-		return
+}
+
+// membership says how nodes join the IMEX domain.
+func (c *Cluster) membership() *imex.Observation {
+	objects := computedomain.NewObjects(c.Config.IMEX)
+	objects.ClassesRead, objects.Installed = c.Missing["deviceclasses"] == nil, true // other checks look for the publisher
+	for resource, kind := range map[string]string{"deviceclasses": "DeviceClass", "computedomains": "ComputeDomain", "daemonsets": "DaemonSet", "deployments": "Deployment", "nodesets": "NodeSet"} {
+		for i := range c.Objects[resource] {
+			if data, err := c.Objects[resource][i].MarshalJSON(); err == nil {
+				_ = objects.Add(kind, data) // an object that cannot be read counts as absent
+			}
+		}
 	}
-	f.ok("imex", "nodes join as %s", how)
+	return objects.Seen()
 }
 
 // policies are the admission policies that hold a stolen token, by component: a site may give objects other names.
 var policies = []string{"agent-own-report", "publisher-annotations", "publisher-conditions", "publisher-domain", "publisher-lease", "publisher-publications"}
 
-func (c checks) admission(f *findings) {
+func (c *Cluster) admission(f *findings) {
 	if c.Missing["validatingadmissionpolicies"] != nil || c.Missing["validatingadmissionpolicybindings"] != nil {
 		return
 	}

@@ -2,21 +2,15 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
@@ -33,12 +27,13 @@ const (
 
 // Cluster is what is seen of a cluster.
 type Cluster struct {
-	// Version is the API server's, such as v1.36.3.
-	Version string
+	*Options
+	// Kubernetes is the API server's release, such as v1.36.3.
+	Kubernetes string
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
-	// Objects are by resource, such as controllers. NodeReports have names and labels only, and
-	// Nodes have their taints and conditions too.
+	// Objects are by resource, such as controllers. Of NodeReports and Nodes they have names, labels, taints and
+	// conditions only.
 	Objects map[string][]unstructured.Unstructured
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
@@ -48,79 +43,107 @@ type Cluster struct {
 	Forgery error
 	// Rights are what Quoin's accounts may do.
 	Rights []right
-	// Kubectl and Helm begin the commands that are advised.
-	Kubectl, Helm string
-	// Now is the time of the look.
+	// Now is the time of the look by the API server's clock.
 	Now time.Time
 }
 
-// resource is what is listed of a kind.
-type resource struct {
-	schema.GroupVersionResource
-	// names says that names and labels are enough, and the taints and conditions of Nodes. There is one
-	// object for each node.
-	names bool
-	// only are names of objects. Empty: all.
-	only []string
+// path is where a resource is listed, or where one object of it is read.
+type path struct{ resource, at string }
+
+// paths are what is looked at.
+var paths = []path{
+	{"nodes", "/api/v1/nodes"},
+	{"nodereports", "/apis/quoin.dev/v1alpha1/nodereports"},
+	{"customresourcedefinitions", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + reportsDefinition},
+	{"customresourcedefinitions", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + controllersDefinition},
+	{"daemonsets", "/apis/apps/v1/daemonsets"},
+	{"deployments", "/apis/apps/v1/deployments"},
+	{"leases", "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name=quoin-publisher"},
+	{"configmaps", "/api/v1/configmaps?fieldSelector=metadata.name=" + session.ConfigName},
+	{"deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses"},
+	{"validatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"},
+	{"validatingadmissionpolicybindings", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"},
+	{"controllers", "/apis/slinky.slurm.net/v1beta1/controllers"},
+	{"nodesets", "/apis/slinky.slurm.net/v1beta1/nodesets"},
+	{"clusterpolicies", "/apis/nvidia.com/v1/clusterpolicies"},
+	{"computedomains", "/apis/resource.nvidia.com/v1beta1/computedomains"},
 }
 
-var resources = []resource{
-	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, true, nil},
-	{schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}, true, nil},
-	{schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, false, []string{reportsDefinition, controllersDefinition}},
-	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, false, nil},
-	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, false, nil},
-	{schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, false, []string{"quoin-publisher"}},
-	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false, []string{session.ConfigName}},
-	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false, nil},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false, nil},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false, nil},
-	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "controllers"}, false, nil},
-	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}, false, nil},
-	{schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"}, false, nil},
-	{schema.GroupVersionResource{Group: "resource.nvidia.com", Version: "v1beta1", Resource: "computedomains"}, false, nil},
-}
-
-// Gather looks at the cluster, all but the ConfigMaps of publications. It returns an error only
-// if the API server does not answer.
-func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
-	c := &Cluster{Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Now: time.Now()}
-	rc = rest.CopyConfig(rc)
+// Gather looks at the cluster. It returns an error only if the API server does not answer.
+func Gather(ctx context.Context, o *Options) (*Cluster, error) {
+	c := &Cluster{Options: o, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}}
+	rc := rest.CopyConfig(o.Cluster)
 	rc.QPS, rc.Burst = 200, 200
 	if err := c.greet(ctx, rc); err != nil {
 		return nil, err
 	}
-	objects, err := dynamic.NewForConfig(rc)
+	c.Now = time.Now().Add(-c.Ahead)
+	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, err
 	}
-	names, err := metadata.NewForConfig(rc)
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := nodeClient(rc)
-	if err != nil {
-		return nil, err
-	}
+	c.read(ctx, client, paths)
+	c.read(ctx, client, c.maps())
+	c.Forgery = c.forge(ctx, rc)
+	c.askRights(ctx, client)
+	return c, nil
+}
+
+// read adds the objects of all paths.
+func (c *Cluster) read(ctx context.Context, client kubernetes.Interface, paths []path) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	for _, r := range resources {
+	for _, p := range paths {
 		wg.Go(func() {
-			all, err := r.list(ctx, objects, names, nodes)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				c.Objects[r.Resource] = all
-			case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
-				c.Missing[r.Resource] = fmt.Errorf("list %s: %w", r.Resource, err)
+			err := session.Pages(ctx, client, p.at, func(text []byte) error {
+				objects, err := objectsOf(p.resource, text)
+				mu.Lock()
+				defer mu.Unlock()
+				c.Objects[p.resource] = append(c.Objects[p.resource], objects...)
+				return err
+			})
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				c.Missing[p.resource] = fmt.Errorf("list %s: %w", p.resource, err)
 			}
 		})
 	}
 	wg.Wait()
-	c.Forgery = c.forge(ctx, rc)
-	c.askRights(ctx, rc)
-	return c, nil
+}
+
+// objectsOf reads a page of a list, or an object. A large cluster has many Nodes and NodeReports, so what is not looked
+// at is left out.
+func objectsOf(resource string, text []byte) ([]unstructured.Unstructured, error) {
+	if resource != "nodes" && resource != "nodereports" {
+		read, _, err := unstructured.UnstructuredJSONScheme.Decode(text, nil, nil)
+		switch o := read.(type) {
+		case *unstructured.UnstructuredList:
+			return o.Items, err
+		case *unstructured.Unstructured:
+			return []unstructured.Unstructured{*o}, err
+		}
+		return nil, err
+	}
+	var page struct {
+		Items []struct {
+			Metadata struct {
+				Name   string
+				Labels map[string]string
+			}
+			Spec   struct{ Taints []any }
+			Status struct{ Conditions []any }
+		}
+	}
+	err := json.Unmarshal(text, &page)
+	all := make([]unstructured.Unstructured, len(page.Items))
+	for i := range page.Items {
+		o := &page.Items[i]
+		all[i].Object = map[string]any{"spec": map[string]any{"taints": o.Spec.Taints}, "status": map[string]any{"conditions": o.Status.Conditions}}
+		all[i].SetName(o.Metadata.Name)
+		all[i].SetLabels(o.Metadata.Labels)
+	}
+	return all, err
 }
 
 // greet asks for the version and the time.
@@ -153,87 +176,14 @@ func (c *Cluster) greet(ctx context.Context, rc *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("ask the API server for its version: status %s: %w", answer.Status, err)
 	}
-	c.Version = version
+	c.Kubernetes = version
 	return nil
 }
 
-// list returns the objects of a kind.
-func (r *resource) list(ctx context.Context, objects dynamic.Interface, names metadata.Interface, nodes kubernetes.Interface) (all []unstructured.Unstructured, err error) {
-	switch {
-	case r.Resource == "nodes":
-		return listNodes(ctx, nodes)
-	case r.names:
-		return listNames(ctx, names, r.GroupVersionResource)
-	}
-	selectors := []string{""}
-	if r.only != nil {
-		selectors = nil
-		for _, name := range r.only {
-			selectors = append(selectors, "metadata.name="+name)
-		}
-	}
-	for _, selector := range selectors {
-		out, err := objects.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{FieldSelector: selector})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, out.Items...)
-	}
-	return all, nil
-}
-
-func listNames(ctx context.Context, client metadata.Interface, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	out, err := client.Resource(r).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]unstructured.Unstructured, len(out.Items))
-	for i := range out.Items {
-		all[i].Object = map[string]any{}
-		all[i].SetName(out.Items[i].Name)
-		all[i].SetLabels(out.Items[i].Labels)
-	}
-	return all, nil
-}
-
-// nodeClient reads Nodes in the API server's short form: a large cluster has many.
-func nodeClient(rc *rest.Config) (kubernetes.Interface, error) {
-	rc = rest.CopyConfig(rc)
-	rc.ContentType, rc.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	return kubernetes.NewForConfig(rc)
-}
-
-// listNodes returns names, labels, taints and conditions of the Nodes.
-func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured.Unstructured, error) {
-	out, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]unstructured.Unstructured, len(out.Items))
-	for i := range out.Items {
-		n := &out.Items[i]
-		var conditions, taints []any
-		for _, c := range n.Status.Conditions {
-			conditions = append(conditions, map[string]any{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
-		}
-		for _, t := range n.Spec.Taints {
-			taints = append(taints, map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)})
-		}
-		all[i].Object = map[string]any{"spec": map[string]any{"taints": taints}, "status": map[string]any{"conditions": conditions}}
-		all[i].SetName(n.Name)
-		all[i].SetLabels(n.Labels)
-	}
-	return all, nil
-}
-
-// gatherPublications adds the ConfigMaps of publications, and all ConfigMaps that Controllers name.
-func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
-	client, err := dynamic.NewForConfig(rc)
-	if err != nil {
-		return err
-	}
-	wanted, controllers := map[plandoc.Location]bool{}, checks{c}.controllers()
-	for _, p := range s.Publications {
+// maps are the paths of the ConfigMaps of publications, and of all ConfigMaps that Controllers name.
+func (c *Cluster) maps() (all []path) {
+	wanted, controllers := map[plandoc.Location]bool{}, c.controllers()
+	for _, p := range c.Publications {
 		wanted[p.Place()] = true
 		if loader, at := p.Loader(controllers); loader == publication.LoaderKnown {
 			for _, place := range controllerMaps(c.named("controllers", at.Namespace, at.Name)) {
@@ -242,15 +192,9 @@ func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Si
 		}
 	}
 	for place := range wanted {
-		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
-		case !apierrors.IsNotFound(err):
-			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", place, err)
-		}
+		all = append(all, path{"configmaps", "/api/v1/namespaces/" + place.Namespace + "/configmaps/" + place.Name})
 	}
-	return nil
+	return all
 }
 
 // errNotTried says that nobody knows whether a forged report would be written.
@@ -260,11 +204,11 @@ var errNotTried = errors.New("not tried")
 // is bound to a node.
 func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
 	agent := c.own("daemonsets", "agent")
-	if agent == nil || c.Objects["nodereports"] == nil {
+	if agent == nil || !c.knows("nodereports") {
 		return errNotTried
 	}
 	rc = rest.CopyConfig(rc)
-	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + serviceAccountOf(agent),
+	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + text(agent, "spec", "template", "spec", "serviceAccountName"),
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + agent.GetNamespace(), "system:authenticated"},
 		Extra:  map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}}
 	client, err := nodereport.NewClient(rc)

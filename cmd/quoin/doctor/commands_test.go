@@ -49,7 +49,9 @@ func commandsOf(t *testing.T) []string {
 		}
 		add(tt.findings(t))
 	}
-	add((&Cluster{Version: "v1.36.3", Now: now, Kubectl: "kubectl", Helm: "helm"}).Findings(&Site{}))
+	nowhere := &Cluster{Options: options(t), Kubernetes: "v1.36.3", Now: now}
+	nowhere.Kubectl, nowhere.Helm, nowhere.Publications = "kubectl", "helm", nil
+	add(nowhere.Findings())
 	for _, tt := range nodeCases() {
 		add(tt.findings(t))
 	}

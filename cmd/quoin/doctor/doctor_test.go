@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -86,7 +87,7 @@ func clusterOf(t *testing.T, old, with string) *Cluster {
 	if err := json.Unmarshal(text, &all); err != nil { // numbers as the client has them
 		t.Fatal(err)
 	}
-	c := &Cluster{Version: "v1.36.3", Now: now, Kubectl: "kubectl" + config.Flag("--context", hard), Helm: "helm" + config.Flag("--kube-context", hard), Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: nodereport.ErrOwnOnly}
+	c := &Cluster{Options: options(t), Kubernetes: "v1.36.3", Now: now, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: nodereport.ErrOwnOnly}
 	for resource, objects := range all {
 		for _, o := range objects.([]any) {
 			c.Objects[resource] = append(c.Objects[resource], unstructured.Unstructured{Object: o.(map[string]any)})
@@ -149,7 +150,8 @@ func options(t *testing.T, values ...string) *Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Options{Config: conf, Publications: conf.Clusters(), Again: config.Flag("--config", "=x") + config.Flag("--set", "publications.*.format=conf") + config.Flag("--context", hard), Version: "0.1.0"}
+	return &Options{Config: conf, Publications: conf.Clusters(), Version: "0.1.0", Commands: session.Commands{Kubectl: "kubectl" + config.Flag("--context", hard), Helm: "helm" + config.Flag("--kube-context", hard),
+		Again: config.Flag("--config", "=x") + config.Flag("--set", "publications.*.format=conf") + config.Flag("--context", hard)}}
 }
 
 // revised are the annotations of a publication that has a plan.
@@ -249,7 +251,8 @@ func (tt *clusterCase) findings(t *testing.T) []topology.Finding {
 	if tt.change != nil {
 		tt.change(c)
 	}
-	return c.Findings(c.Site(options(t, tt.set...)))
+	c.Options = options(t, tt.set...)
+	return c.Findings()
 }
 
 // asChartMakesIt is the case whose fix the page for Slinky shows.
@@ -304,8 +307,8 @@ func clusterCases() []clusterCase {
 		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"fatal leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
 		{name: "two releases", old: "r/quoin:0.1.0\"}]}}}\n  status: {desired", with: "r/quoin:0.0.9\"}]}}}\n  status: {desired", want: []string{"warning version: the agents run r/quoin:0.0.9"}},
 		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes\nKindChange: x"`, want: []string{"fatal files: default: changes are held: BigChange: 5 nodes; KindChange: x"}},
-		{name: "load not known", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/pending: "` + plandoc.LoadNotKnown + `", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"unknown files: default: " + plandoc.LoadNotKnown + " (asked 40 s ago)"}},
-		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/pending: "The file was never loaded", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"fatal files: default: The file was never loaded (asked 40 s ago)"}},
+		{name: "load not known", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/pending: "` + plandoc.LoadNotKnown + `", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"unknown files: default: " + plandoc.LoadNotKnown + " (asked 40 s ago; later answers are noted only if they differ)"}},
+		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/pending: "The file was never loaded", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"fatal files: default: The file was never loaded (asked 40 s ago; later answers are noted only if they differ)"}},
 		{name: "Slurm cannot be asked", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/pending: "Slurm cannot be asked; the publisher's log says why"`, want: []string{"unknown files: default: whether Slurm has loaded the files: Slurm cannot be asked; the publisher's log says why (never answered)"}},
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
 		{name: "the first publication waits", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x", quoin.dev/waits: "settleTime, until 2026-11-23T12:03:30Z: the first publication waits for node n2"`,
@@ -393,14 +396,14 @@ func clusterCases() []clusterCase {
 			want: []string{`fatal config: the agents do not start: ConfigMap quoin-node/quoin-config:1: unknown key "x"`, "unknown exporter: it is not known which directory the hook writes"}},
 		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"fatal exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
 		{name: "the exporter reads elsewhere", old: "enabled: true, directory: /var/lib/dcgm-exporter/job-mapping", with: "enabled: true, directory: /x", want: []string{"the exporter reads /x, and the hook writes"}},
-		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"fatal kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
-		{name: "before ComputeDomains", change: func(c *Cluster) { c.Version = "v1.33.0-eks-1" }, want: []string{"warning kubernetes: the API server is v1.33.0-eks-1"}},
-		{name: "the first with ComputeDomains", change: func(c *Cluster) { c.Version = "v1.34.0" }},
-		{name: "a Kubernetes of its own", change: func(c *Cluster) { c.Version = "main" }, want: []string{"unknown kubernetes: the API server is Kubernetes main: it is not known whether this is 1.30 or newer"}},
+		{name: "an old Kubernetes", change: func(c *Cluster) { c.Kubernetes = "v1.28.1" }, want: []string{"fatal kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
+		{name: "before ComputeDomains", change: func(c *Cluster) { c.Kubernetes = "v1.33.0-eks-1" }, want: []string{"warning kubernetes: the API server is v1.33.0-eks-1"}},
+		{name: "the first with ComputeDomains", change: func(c *Cluster) { c.Kubernetes = "v1.34.0" }},
+		{name: "a Kubernetes of its own", change: func(c *Cluster) { c.Kubernetes = "main" }, want: []string{"unknown kubernetes: the API server is Kubernetes main: it is not known whether this is 1.30 or newer"}},
 		{name: "another release than this program", change: images("r/quoin:0.0.9"), want: []string{"warning version: this is quoin 0.1.0, and the cluster runs 0.0.9"}},
 		{name: "an image of no release", change: images("r/quoin:latest")},
 		{name: "an image by digest", change: images("r/quoin@sha256:0")},
-		{name: "clocks", change: func(c *Cluster) { c.Ahead = -2 * time.Minute }, want: []string{"warning clock: the clock here differs by -2m0s", "fatal leader"}},
+		{name: "clocks", change: func(c *Cluster) { c.Ahead, c.Now = -2*time.Minute, now.Add(2*time.Minute) }, want: []string{"warning clock: the clock here differs by -2m0s", "fatal leader"}},
 		{name: "a token that nobody may try", change: func(c *Cluster) { c.Forgery = errNotTried }, want: []string{"unknown admission: 6 policies deny; whether they refuse a stolen agent token was not tried (not tried)"}},
 		{name: "a stolen token", change: func(c *Cluster) { c.Forgery = nil }, want: []string{"fatal admission: an agent's token may write another node's report"}},
 		{name: "a policy that warns only", change: func(c *Cluster) {
@@ -456,7 +459,8 @@ func TestInstallation(t *testing.T) {
 				tt.change(c)
 			}
 			how.change(c)
-			for _, f := range c.Findings(c.Site(options(t, tt.set...))) {
+			c.Options = options(t, tt.set...)
+			for _, f := range c.Findings() {
 				if strings.Contains(f.Remedy, how.never) {
 					t.Errorf("%s, installed by %s: remedy %q", tt.name, how.name, f.Remedy)
 				}
@@ -512,8 +516,8 @@ func TestHookDir(t *testing.T) {
 	} {
 		conf := config.Default()
 		conf.Agent.Store = tt.store
-		if n := (&Options{Config: conf, HookDir: tt.given}).node(); n.HookDir != tt.want || n.Packaged != tt.packaged {
-			t.Errorf("%s: %s, of a package: %t; want %s, %t", tt.name, n.HookDir, n.Packaged, tt.want, tt.packaged)
+		if n := (&Options{Config: conf, HookDir: tt.given}).node(); n.hookDir != tt.want || n.packaged != tt.packaged {
+			t.Errorf("%s: %s, of a package: %t; want %s, %t", tt.name, n.hookDir, n.packaged, tt.want, tt.packaged)
 		}
 	}
 }
@@ -540,31 +544,32 @@ func TestOnePublication(t *testing.T) {
 	addMap(c, "quoin-slurm-kubernetes", revised, "topology.yaml")
 	o := options(t, append(unloaded("kubernetes"), "publications.default.labels=true")...)
 	o.Publications = slices.DeleteFunc(slices.Clone(o.Publications), func(p *publication.Cluster) bool { return p.Name != "kubernetes" })
-	if found := worst(c.Findings(c.Site(o))); len(found) > 0 {
+	c.Options = o
+	if found := worst(c.Findings()); len(found) > 0 {
 		t.Errorf("findings %q", found)
 	}
 }
 
-func TestStatus(t *testing.T) {
-	c := clusterOf(t, "", "")
-	site := c.Site(options(t))
-	var out strings.Builder
-	c.PrintStatus(&out, site)
-	const want = `nodes        1, 1 labelled as nodes with GPUs, 1 report
-agents       1 of 1 ready, r/quoin:0.1.0
-publishers   2 of 2 ready, r/quoin:0.1.0
-leader       a, renewed 2026-11-23T11:59:58.000000Z
-files        default: revision 3 is published in slurm/quoin-slurm
-imex         host: NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing
-doctor       fatal: 0, warnings: 0, unknown: 0, ok: 13; quoin doctor names them
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
+func TestHead(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		change     func(c *Cluster)
+	}{
+		{"all is well", "nodes: 1, of which 1 are labelled as nodes with GPUs; leader: a, renewed 2026-11-23T11:59:58.000000Z", func(*Cluster) {}},
+		{"no publisher", "nodes: 1, of which 1 are labelled as nodes with GPUs; leader: nobody", func(c *Cluster) { delete(c.Objects, "deployments") }},
+		{"nothing may be listed", "nodes: not known; leader: not known", func(c *Cluster) {
+			c.Objects, c.Missing = nil, map[string]error{"nodes": forbidden("nodes"), "leases": forbidden("leases")}
+		}},
+	} {
+		c := clusterOf(t, "", "")
+		if tt.change(c); c.Head() != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, c.Head(), tt.want)
+		}
 	}
 }
 
 // goodNode makes a node on which all is well.
-func goodNode(t *testing.T) *Node {
+func goodNode(t *testing.T) *node {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), hard)
 	for name, text := range map[string]string{"proc/sys/kernel/random/boot_id": "11111111-0000-4000-8000-000000000000\n",
@@ -577,21 +582,22 @@ func goodNode(t *testing.T) *Node {
 			t.Fatal(err)
 		}
 	}
-	agent := config.Default().Agent
-	agent.RunDir, agent.MappingDir = filepath.Join(root, "run"), filepath.Join(root, "mapping")
+	conf := config.Default()
+	agent := &conf.Agent
+	agent.HostRoot, agent.RunDir, agent.MappingDir = root, filepath.Join(root, "run"), filepath.Join(root, "mapping")
 	dir := rundir.Dir(agent.RunDir)
 	if err := errors.Join(os.Mkdir(agent.MappingDir, 0o755), dir.WriteHookConfig(rundir.HookConfig{MappingDir: agent.MappingDir}),
 		dir.WriteInventory(rundir.Inventory{Node: "n1", BootID: "11111111-0000-4000-8000-000000000000", Entries: []rundir.Entry{{UUID: "GPU-1"}}}),
 		os.MkdirAll(dir.SummaryDir(), 0o755), os.WriteFile(filepath.Join(dir.SummaryDir(), "1.json"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	return &Node{Name: "n1", Root: root, Kubectl: "kubectl" + config.Flag("--context", hard), Again: config.Flag("--context", hard), Agent: &agent, HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Client: http.DefaultClient}
+	return (&Options{Config: conf, Node: "n1", HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Commands: session.Commands{Kubectl: "kubectl" + config.Flag("--context", hard), Again: config.Flag("--context", hard)}}).node()
 }
 
 // nodeCase is a node that differs from the good one, and what is found.
 type nodeCase struct {
 	name   string
-	change func(t *testing.T, n *Node)
+	change func(t *testing.T, n *node)
 	want   []string
 }
 
@@ -599,72 +605,72 @@ func (tt *nodeCase) findings(t *testing.T) []topology.Finding {
 	t.Helper()
 	n := goodNode(t)
 	tt.change(t, n)
-	return n.Findings(context.WithoutCancel(t.Context()))
+	return n.findings(context.WithoutCancel(t.Context()))
 }
 
 func nodeCases() []nodeCase {
-	remove := func(name string) func(*testing.T, *Node) {
-		return func(t *testing.T, n *Node) {
-			if err := os.RemoveAll(filepath.Join(n.Root, name)); err != nil {
+	remove := func(name string) func(*testing.T, *node) {
+		return func(t *testing.T, n *node) {
+			if err := os.RemoveAll(filepath.Join(n.agent.HostRoot, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	return []nodeCase{
-		{"all is well", func(*testing.T, *Node) {}, nil},
+		{"all is well", func(*testing.T, *node) {}, nil},
 		{"no hook", remove("opt"), []string{"fatal hook: the hook does not run"}},
-		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
+		{"an old hook", func(_ *testing.T, n *node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
 		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
 		{"no agent", remove("run/hook.json"), []string{"fatal agent: the agent has not written"}},
-		{"a machine of the package on which nothing runs", func(t *testing.T, n *Node) {
-			n.Agent.Store, n.Packaged = "/shared", true
+		{"a machine of the package on which nothing runs", func(t *testing.T, n *node) {
+			n.agent.Store, n.packaged = "/shared", true
 			remove("opt")(t, n)
 			remove("run/hook.json")(t, n)
 			remove("run/summaries")(t, n)
-			n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics"
+			n.agent.DCGMExporter = "http://127.0.0.1:1/metrics"
 		}, []string{"fatal hook: the hook does not run", "warning calls: no job has called the hook", "fatal agent: the agent has not written", "fatal exporter: DCGM Exporter does not answer"}},
-		{"a machine of the package without a mapping", func(t *testing.T, n *Node) {
-			n.Agent.Store = "/shared"
+		{"a machine of the package without a mapping", func(t *testing.T, n *node) {
+			n.agent.Store = "/shared"
 			remove("mapping")(t, n)
 		}, []string{"fatal mapping: the exporter's directory is not there"}},
 		{"no inventory", remove("run/inventory.json"), []string{"fatal inventory: there is no inventory of GPUs"}},
-		{"GPUs in no order", func(t *testing.T, n *Node) {
-			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(rundir.Inventory{Node: "n1", Unordered: true}); err != nil {
+		{"GPUs in no order", func(t *testing.T, n *node) {
+			if err := rundir.Dir(n.agent.RunDir).WriteInventory(rundir.Inventory{Node: "n1", Unordered: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"warning inventory: the order of the GPUs is not known"}},
-		{"faults", func(t *testing.T, n *Node) {
+		{"faults", func(t *testing.T, n *node) {
 			inv := rundir.Inventory{Node: "n1", Faults: []rundir.Fault{{Text: "FabricInProgress: 8 of 8 GPUs have not registered"}, {UUID: "GPU-1", Text: "GPU GPU-1 had Xid 119"}}}
-			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(inv); err != nil {
+			if err := rundir.Dir(n.agent.RunDir).WriteInventory(inv); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"warning hardware: FabricInProgress: 8 of 8 GPUs have not registered", "warning hardware: GPU GPU-1 had Xid 119"}},
-		{"an earlier boot", func(t *testing.T, n *Node) {
-			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
+		{"an earlier boot", func(t *testing.T, n *node) {
+			if err := os.WriteFile(filepath.Join(n.agent.HostRoot, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"fatal inventory: the inventory was written before this boot"}},
 		{"no mapping", remove("mapping"), []string{"fatal mapping: the exporter's directory is not there"}},
-		{"the gate is shut", func(t *testing.T, n *Node) {
-			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Reason: "NotReady", Message: "the daemon starts"}); err != nil {
+		{"the gate is shut", func(t *testing.T, n *node) {
+			if err := gate.Write(n.agent.RunDir, gate.State{Node: "n1", Clique: "c", Reason: "NotReady", Message: "the daemon starts"}); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"fatal imex: NotReady: the daemon starts"}},
-		{"a peer is not connected", func(t *testing.T, n *Node) {
-			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", Message: "it has no connection to 10.0.0.2", Remedy: "look at it"}); err != nil {
+		{"a peer is not connected", func(t *testing.T, n *node) {
+			if err := gate.Write(n.agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", Message: "it has no connection to 10.0.0.2", Remedy: "look at it"}); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"warning imex: ready in clique c: it has no connection to 10.0.0.2"}},
-		{"nothing is known of the peers", func(t *testing.T, n *Node) {
-			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", PeersUnknown: "no answer"}); err != nil {
+		{"nothing is known of the peers", func(t *testing.T, n *node) {
+			if err := gate.Write(n.agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", PeersUnknown: "no answer"}); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"warning imex: ready in clique c, but it is not known to which nodes this one is connected: no answer"}},
-		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"fatal exporter: DCGM Exporter does not answer"}},
-		{"the exporter has trouble", func(t *testing.T, n *Node) {
+		{"the exporter does not answer", func(_ *testing.T, n *node) { n.agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"fatal exporter: DCGM Exporter does not answer"}},
+		{"the exporter has trouble", func(t *testing.T, n *node) {
 			server := httptest.NewServer(http.NotFoundHandler())
 			t.Cleanup(server.Close)
-			n.Agent.DCGMExporter = server.URL
+			n.agent.DCGMExporter = server.URL
 		}, []string{"fatal exporter: DCGM Exporter answers with status 404"}},
 	}
 }
@@ -692,15 +698,17 @@ func TestClasses(t *testing.T) {
 	}
 	c := clusterOf(t, "", "")
 	for join, want := range map[string]int{"none": 0, "host": 0, "holder": 1, "slurmd": 1} {
+		c.Config.IMEX.Join = join
 		var f findings
-		checks{c}.classes(&f, &Site{Join: join})
+		c.classes(&f)
 		if len(f) != want || want > 0 && f[0].Severity != topology.Fatal {
 			t.Errorf("%s: %v", join, f)
 		}
 	}
 	c.Objects["deviceclasses"] = []unstructured.Unstructured{class("compute-domain-daemon.nvidia.com"), class("compute-domain-default-channel.nvidia.com")}
+	c.Config.IMEX.Join = imex.JoinHolder
 	var f findings
-	checks{c}.classes(&f, &Site{Join: "holder"})
+	c.classes(&f)
 	if len(f) != 1 || f[0].Severity != topology.OK {
 		t.Errorf("with both: %v", f)
 	}
@@ -717,7 +725,7 @@ func TestNodes(t *testing.T) {
 		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers"),
 		node("n04", "QuoinFabricDegraded", "False", "FabricInProgress"), node("n03", "QuoinFabricDegraded", "False", "FabricNotReady")}
 	var f findings
-	checks{c}.nodes(&f, &Site{})
+	c.nodes(&f)
 	var got []string
 	for _, found := range f {
 		got = append(got, found.Thing+": "+found.Message)
@@ -732,12 +740,13 @@ func TestNodes(t *testing.T) {
 	}
 	f = nil
 	c.Now = now.Add(time.Hour)
-	checks{c}.nodes(&f, &Site{})
+	c.nodes(&f)
 	if want := "LinksDown: 1 nodes: n07; n07: what is seen (no publisher leads: this may be over)"; len(f) != len(got) || f[2].Message != want {
 		t.Errorf("nobody leads: %v, want %s", f, want)
 	}
 	f = nil
-	checks{c}.nodes(&f, &Site{NoConditions: true})
+	c.Config.Publisher.NodeConditions = false
+	c.nodes(&f)
 	if len(f) != 1 || f[0].Severity != topology.Unknown {
 		t.Errorf("without conditions: %v", f)
 	}
@@ -753,43 +762,26 @@ func TestAdoptedDomain(t *testing.T) {
 		}
 		return u
 	}
-	conf, err := imex.Config{}.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Cluster{Objects: map[string][]unstructured.Unstructured{
+	c := &Cluster{Options: options(t), Objects: map[string][]unstructured.Unstructured{
 		"deviceclasses": {object(`{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"compute-domain-default-channel.nvidia.com"}}`),
 			object(`{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"compute-domain-daemon.nvidia.com"}}`)},
 		"computedomains": {object(`{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomain","metadata":{"name":"workers","namespace":"slurm","uid":"u1"},"spec":{"numNodes":0,"channel":{"resourceClaimTemplate":{"name":"workers-channel"}}}}`)},
 		"nodesets":       {object(`{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","metadata":{"name":"gpu","namespace":"slurm"},"spec":{"template":{"spec":{"resourceClaims":[{"name":"channel","resourceClaimTemplateName":"workers-channel"}]}}}}`)},
 	}}
-	s := &Site{}
-	c.join(s, conf)
-	if s.Join != imex.JoinSlurmd || s.Domain.Reason != "" || !strings.Contains(s.Why, "ComputeDomain slurm/workers") {
+	if s := c.membership(); s.Join != imex.JoinSlurmd || s.Domain.Problem.Reason != "" || !strings.Contains(s.Why, "ComputeDomain slurm/workers") {
 		t.Errorf("%s (%s), %+v", s.Join, s.Why, s.Domain)
 	}
 	domains := c.Objects["computedomains"]
 	c.Objects["computedomains"] = append(domains[:1:1], object(`{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomain","metadata":{"name":"quoin","namespace":"quoin-node","uid":"u2"}}`))
-	c.join(s, conf)
 	var f findings
-	checks{c}.imex(&f, s)
+	c.imex(&f)
 	if len(f) != 1 || f[0].Severity != topology.Warning || !strings.HasSuffix(f[0].Remedy, "kubectl -n quoin-node delete computedomain quoin") {
 		t.Errorf("with Quoin's own beside it: %+v", f)
 	}
 	c.Objects["computedomains"], c.Objects["nodesets"] = domains, nil
-	c.join(s, conf)
-	if s.Join != imex.JoinHolder || s.Domain.Reason != imex.NoDomain || !strings.Contains(s.Domain.Message, "because there is another ComputeDomain") {
-		t.Errorf("without the NodeSet: %s (%s), %+v", s.Join, s.Why, s.Domain)
-	}
-}
-
-// TestDomain says what is wrong with the ComputeDomain, and what to do.
-func TestDomain(t *testing.T) {
-	c := clusterOf(t, "", "")
-	var f findings
-	checks{c}.imex(&f, &Site{Join: "holder", Domain: topology.Finding{Reason: "DomainDeleting", Message: "it ends", Remedy: "wait"}})
-	want := findings{{Subject: topology.Subject{Thing: "imex"}, Severity: topology.Fatal, Message: "nodes join as holder; DomainDeleting: it ends", Remedy: "wait"}}
-	if diff := cmp.Diff(want, f); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	f = nil
+	c.imex(&f)
+	if len(f) != 1 || f[0].Severity != topology.Fatal || !strings.Contains(f[0].Message, "nodes join as holder") || !strings.Contains(f[0].Message, "NoDomain: ") || !strings.Contains(f[0].Message, "because there is another ComputeDomain") || f[0].Remedy == "" {
+		t.Errorf("without the NodeSet: %+v", f)
 	}
 }

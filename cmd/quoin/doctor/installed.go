@@ -43,18 +43,22 @@ func (c *Cluster) installed() installation {
 	return installation{unread: c.Missing["deployments"] != nil || c.Missing["daemonsets"] != nil}
 }
 
-// apply is the remedy that installs Quoin, or brings back what is missing of it.
-func (c *Cluster) apply() string {
+// remedy is the remedy that makes Quoin's objects again, with changed values: by Helm with further arguments, or as yaml
+// says where YAML was applied. Without an installation, the remedy installs Quoin.
+func (c *Cluster) remedy(arguments, yaml string) string {
 	switch is := c.installed(); {
 	case is.release != "":
-		return checkout + c.upgrade(is)
+		return checkout + c.upgrade(is) + arguments
 	case is.applied:
-		return "apply Quoin's YAML again" + asApplied + ": " + c.Kubectl + " apply -k site"
+		return yaml + asApplied + ": " + c.Kubectl + " apply -k site"
 	case is.unread:
 		return moreRights
 	}
 	return "choose presets and write site.yaml (manifests/docs/install.md); " + checkout + c.Helm + installArgs
 }
+
+// apply is the remedy that installs Quoin, or brings back what is missing of it.
+func (c *Cluster) apply() string { return c.remedy("", "apply Quoin's YAML again") }
 
 // correct is the remedy for a bad value in the configuration of a workload, such as deployments and
 // publisher.
@@ -77,28 +81,6 @@ func (c *Cluster) change(key, value string) string {
 		return "write " + key + ": " + value + c.inYAML("deployments", "publisher")
 	}
 	return "set " + key + " to " + value
-}
-
-// tolerate is the remedy that lets agents run on nodes with any taint.
-func (c *Cluster) tolerate() string {
-	switch is := c.installed(); {
-	case is.release != "":
-		return checkout + c.upgrade(is) + config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`)
-	case is.applied:
-		return "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization" + asApplied + ": " + c.Kubectl + " apply -k site"
-	}
-	return c.apply()
-}
-
-// hookMaps is the remedy for a ConfigMap that Slurm runs the hook by, and that is not there.
-func (c *Cluster) hookMaps() string {
-	switch is := c.installed(); {
-	case is.release != "":
-		return checkout + c.upgrade(is) + " --set hook.configMaps=true"
-	case is.applied:
-		return "take a folder of manifests/plain that has it, such as slinky" + asApplied + ": " + c.Kubectl + " apply -k site"
-	}
-	return c.apply()
 }
 
 // volumes is the remedy for a NodeSet that lacks volumes.

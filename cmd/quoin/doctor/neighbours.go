@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -17,7 +20,7 @@ import (
 )
 
 // slinky looks at the Controller that loads a publication's files, and at the Controller's NodeSets.
-func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
+func (c *Cluster) slinky(f *findings, p *publication.Cluster) {
 	if c.Missing["controllers"] != nil || !c.knows("controllers") {
 		return
 	}
@@ -32,13 +35,13 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 			f.warn("slinky", remedy+"the key namespace of the publication", "%s: slurmNames is %s, and namespace %s has no Controller", p.Name, p.SlurmNames, p.Namespace)
 		}
 	case publication.LoaderNone:
-		c.withoutSlurm(f, p, s)
+		c.withoutSlurm(f, p)
 	case publication.LoaderKnown:
-		if names := c.loadedBy(at, s); len(names) > 1 {
+		if names := c.loadedBy(at); len(names) > 1 {
 			f.fatal("slinky", nameOne, "%s: publications %s are all for Controller %s, which loads the files of one", p.Name, strings.Join(names, ", "), at)
 			return
 		}
-		c.known(f, p, at, s)
+		c.known(f, p, at)
 	}
 }
 
@@ -47,13 +50,13 @@ const nameOne = "say by nodes.slinky of each publication which Controller it is 
 
 // withoutSlurm looks whether a publication is one that no Slurm loads: each Controller of the namespace
 // must have another publication.
-func (c checks) withoutSlurm(f *findings, p *publication.Cluster, s *Site) {
+func (c *Cluster) withoutSlurm(f *findings, p *publication.Cluster) {
 	seen := false
 	for _, at := range c.controllers() {
 		if at.Namespace != p.Namespace {
 			continue
 		}
-		if seen = true; len(c.loadedBy(at, s)) == 0 {
+		if seen = true; len(c.loadedBy(at)) == 0 {
 			f.unknown("slinky", "say by nodes.slinky which publication Controller "+at.String()+" is for", "%s: it is not known whether Controller %s loads the files: annotate is false, no Slurm is asked, and slurmNames is %s", p.Name, at, p.SlurmNames)
 			return
 		}
@@ -64,7 +67,7 @@ func (c checks) withoutSlurm(f *findings, p *publication.Cluster, s *Site) {
 }
 
 // controllers are all Controllers.
-func (c checks) controllers() (all []inputs.Controller) {
+func (c *Cluster) controllers() (all []inputs.Controller) {
 	for i := range c.Objects["controllers"] {
 		o := &c.Objects["controllers"][i]
 		all = append(all, inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object))
@@ -73,8 +76,8 @@ func (c checks) controllers() (all []inputs.Controller) {
 }
 
 // loadedBy are the names of the publications whose files a Controller loads.
-func (c checks) loadedBy(at inputs.Controller, s *Site) (names []string) {
-	for _, p := range s.All {
+func (c *Cluster) loadedBy(at inputs.Controller) (names []string) {
+	for _, p := range c.Config.Clusters() {
 		if loader, of := p.Loader(c.controllers()); loader == publication.LoaderKnown && of == at {
 			names = append(names, p.Name)
 		}
@@ -83,7 +86,7 @@ func (c checks) loadedBy(at inputs.Controller, s *Site) (names []string) {
 }
 
 // known looks at the Controller of one publication, and at its NodeSets.
-func (c checks) known(f *findings, p *publication.Cluster, at inputs.Controller, s *Site) {
+func (c *Cluster) known(f *findings, p *publication.Cluster, at inputs.Controller) {
 	var sets []*unstructured.Unstructured
 	for i := range c.Objects["nodesets"] {
 		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == at.Namespace && text(o, "spec", "controllerRef", "name") == at.Name {
@@ -91,21 +94,21 @@ func (c checks) known(f *findings, p *publication.Cluster, at inputs.Controller,
 		}
 	}
 	misnamed := c.nodeNames(f, p, at, sets)
-	c.controller(f, p, c.named("controllers", at.Namespace, at.Name), misnamed, s)
+	c.controller(f, p, c.named("controllers", at.Namespace, at.Name), misnamed)
 	for _, o := range sets {
-		c.nodeSet(f, o, s)
+		c.nodeSet(f, o)
 	}
 }
 
 // nodeNames looks whether a publication calls nodes as their Nodes although Slinky runs their slurmd. It
 // reports whether pods of the NodeSets have other names.
-func (c checks) nodeNames(f *findings, p *publication.Cluster, at inputs.Controller, sets []*unstructured.Unstructured) (misnamed bool) {
+func (c *Cluster) nodeNames(f *findings, p *publication.Cluster, at inputs.Controller, sets []*unstructured.Unstructured) (misnamed bool) {
 	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
 		return false
 	}
 	var named []string // NodeSets whose pods have names of their own
 	for _, o := range sets {
-		if onHost, _, _ := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork"); !onHost && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
+		if pod, _ := part[corev1.PodSpec](o, pods...); !pod.HostNetwork && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
 			named = append(named, o.GetNamespace()+"/"+o.GetName())
 		}
 	}
@@ -139,14 +142,14 @@ func refsKey(key string, names []string) string {
 
 // controller looks at what a Controller loads and calls. One patch corrects all that can be corrected
 // now, because each patch may start slurmctld again.
-func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool, s *Site) {
+func (c *Cluster) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool) {
 	before := len(*f)
 	name := o.GetNamespace() + "/" + o.GetName()
 	var wrong, patch []string
 	if c.Missing["configmaps"] != nil {
 		f.unknown("slinky", toSee(c.Missing["configmaps"]), "Controller %s: it is not known whether it names the right ConfigMaps", name)
 	} else {
-		wrong, patch = c.configFiles(f, p, o, misnamed, s)
+		wrong, patch = c.configFiles(f, p, o, misnamed)
 		calls, scripts := c.hookScripts(f, o)
 		wrong, patch = append(wrong, calls...), append(patch, scripts...)
 	}
@@ -180,7 +183,7 @@ const (
 
 // hookScripts looks whether a Controller names the scripts that call the hook. It returns what a patch
 // can correct now, and the patch's keys.
-func (c checks) hookScripts(f *findings, o *unstructured.Unstructured) (wrong, patch []string) {
+func (c *Cluster) hookScripts(f *findings, o *unstructured.Unstructured) (wrong, patch []string) {
 	for _, script := range []struct{ key, ref, effect string }{
 		{"prologScriptRefs", hookProlog, "no job is in the exporter's mapping"}, {"epilogScriptRefs", hookEpilog, "jobs keep their labels until the agent sees their end"}} {
 		have := refs(o, script.key)
@@ -189,7 +192,7 @@ func (c checks) hookScripts(f *findings, o *unstructured.Unstructured) (wrong, p
 		}
 		said := fmt.Sprintf("%s does not name %s: %s", script.key, script.ref, script.effect)
 		if c.named("configmaps", o.GetNamespace(), script.ref) == nil {
-			f.fatal("slinky", "let Quoin write it, and run doctor again: "+c.hookMaps(), "Controller %s/%s: %s; there is no such ConfigMap", o.GetNamespace(), o.GetName(), said)
+			f.fatal("slinky", "let Quoin write it, and run doctor again: "+c.remedy(" --set hook.configMaps=true", "take a folder of manifests/plain that has it, such as slinky"), "Controller %s/%s: %s; there is no such ConfigMap", o.GetNamespace(), o.GetName(), said)
 			continue
 		}
 		wrong, patch = append(wrong, said), append(patch, refsKey(script.key, append(have, script.ref)))
@@ -218,7 +221,7 @@ func isPublication(cm *unstructured.Unstructured) bool {
 // configFiles looks at the ConfigMaps whose files a Controller loads. It returns what a patch can
 // correct now, and the patch's key, which keeps the site's ConfigMaps. Otherwise it says what to wait
 // for: slurmctld does not start without the blocks of its nodes.
-func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool, s *Site) (wrong, patch []string) {
+func (c *Cluster) configFiles(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool) (wrong, patch []string) {
 	namespace, name, have := o.GetNamespace(), o.GetNamespace()+"/"+o.GetName(), refs(o, "configFileRefs")
 	if p.Namespace != namespace {
 		f.fatal("slinky", "publish into that namespace: "+c.change("publications."+p.Name+".namespace", namespace),
@@ -268,14 +271,14 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 		why = "slurmNames of " + p.Name + " is wrong"
 	}
 	if why != "" {
-		f.fatal("slinky", "when that is right, the patch is printed by: quoin doctor"+s.Again, "Controller %s: %s; not yet, because %s", name, strings.Join(wrong, "; "), why)
+		f.fatal("slinky", "when that is right, the patch is printed by: quoin doctor"+c.Again, "Controller %s: %s; not yet, because %s", name, strings.Join(wrong, "; "), why)
 		return nil, nil
 	}
 	return wrong, []string{refsKey("configFileRefs", want)}
 }
 
 // twice names the files that two of a Controller's ConfigMaps have, and reports whether there are any.
-func (c checks) twice(f *findings, p *publication.Cluster, o *unstructured.Unstructured, names []string) (found bool) {
+func (c *Cluster) twice(f *findings, p *publication.Cluster, o *unstructured.Unstructured, names []string) (found bool) {
 	type place struct{ file, in string }
 	first := map[string]place{}
 	for _, name := range append([]string{p.ConfigMap}, names...) { // another ConfigMap than the publication's must lose the file
@@ -301,7 +304,7 @@ func (c checks) twice(f *findings, p *publication.Cluster, o *unstructured.Unstr
 }
 
 // filesOf are the files of a ConfigMap.
-func (c checks) filesOf(namespace, name string) map[string]string {
+func (c *Cluster) filesOf(namespace, name string) map[string]string {
 	cm := c.named("configmaps", namespace, name)
 	if cm == nil {
 		return nil
@@ -312,22 +315,24 @@ func (c checks) filesOf(namespace, name string) map[string]string {
 
 // notYet says why a Controller must not get a publication's files yet, or "". replaces says that the
 // Controller loads files of another publication: then the new files must have the places of nodes.
-func (c checks) notYet(p *publication.Cluster, replaces bool) string {
-	cm, name := c.named("configmaps", p.Namespace, p.ConfigMap), "ConfigMap "+p.Place().String()
-	if cm == nil {
-		return name + " does not exist"
-	}
-	set := plandoc.Published{Files: c.filesOf(p.Namespace, p.ConfigMap), Annotations: cm.GetAnnotations()}
+func (c *Cluster) notYet(p *publication.Cluster, replaces bool) string {
+	set, name := c.published(p), "ConfigMap "+p.Place().String()
 	files := set.Own()
 	switch {
-	case !isPublication(cm):
+	case set == nil:
+		return name + " does not exist"
+	case !isPublication(c.named("configmaps", p.Namespace, p.ConfigMap)):
 		return name + " is somebody else's"
 	case len(files) == 0:
 		return name + " has no files"
-	case set.Annotation(plandoc.AnnotationHeldReason) != "":
-		return "changes of " + name + " are held"
-	case replaces && set.Annotation(plandoc.AnnotationRevision) == "":
-		return name + " has no plan yet, and slurmctld does not start without the blocks of its nodes"
+	}
+	for _, stands := range set.Findings(c.Now) {
+		switch {
+		case stands.Thing == plandoc.AboutHeld:
+			return "changes of " + name + " are held"
+		case stands.Thing == plandoc.AboutPlan && stands.Severity != topology.OK && replaces:
+			return name + " has no plan yet, and slurmctld does not start without the blocks of its nodes"
+		}
 	}
 	for _, found := range p.Lint(files, nil) {
 		if found.Severity == topology.Fatal {
@@ -342,7 +347,7 @@ func (c checks) notYet(p *publication.Cluster, replaces bool) string {
 
 // hasKey reports whether the definition of a kind has a key of spec. Operator 1.1 always
 // reconfigures and has no inplaceReconfigure.
-func (c checks) hasKey(definition, key string) bool {
+func (c *Cluster) hasKey(definition, key string) bool {
 	crd := c.named("customresourcedefinitions", "", definition)
 	if crd == nil {
 		return false
@@ -356,29 +361,32 @@ func (c checks) hasKey(definition, key string) bool {
 }
 
 // nodeSet looks at what slurmd's pods mount.
-func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
-	wanted := []string{"/opt/quoin/bin", "/run/quoin"}
-	if s.MappingDir != "none" && s.MappingDir != "" {
-		wanted = append(wanted, s.MappingDir)
+func (c *Cluster) nodeSet(f *findings, o *unstructured.Unstructured) {
+	wanted := []string{podHooks, rundir.DefaultRunDir}
+	if dir := c.mappingDir(); dir != "none" && dir != "" {
+		wanted = append(wanted, dir)
 	}
 	if set := c.own("daemonsets", "agent"); set != nil {
-		for _, container := range objectsAt(set.Object, "spec", "template", "spec", "initContainers") {
-			for _, m := range objectsAt(container, "volumeMounts") {
-				if path, _ := m["mountPath"].(string); m["name"] == "bin" && path != "" {
-					wanted[0] = path
+		pod, _ := part[corev1.PodSpec](set, pods...)
+		for _, container := range pod.InitContainers {
+			for _, m := range container.VolumeMounts {
+				if m.Name == "bin" {
+					wanted[0] = m.MountPath
 				}
 			}
 		}
 	}
+	slurmd, _ := part[corev1.Container](o, "spec", "slurmd")
 	mounted := map[string]string{} // path -> volume
-	for _, m := range objectsAt(o.Object, "spec", "slurmd", "volumeMounts") {
-		path, _ := m["mountPath"].(string)
-		mounted[path], _ = m["name"].(string)
+	for _, m := range slurmd.VolumeMounts {
+		mounted[m.MountPath] = m.Name
 	}
+	pod, _ := part[corev1.PodSpec](o, pods...)
 	hosts := map[string]string{} // volume -> path of the host
-	for _, v := range objectsAt(o.Object, "spec", "template", "spec", "volumes") {
-		name, _ := v["name"].(string)
-		hosts[name], _, _ = unstructured.NestedString(v, "hostPath", "path")
+	for _, v := range pod.Volumes {
+		if v.HostPath != nil {
+			hosts[v.Name] = v.HostPath.Path
+		}
 	}
 	var missing []string
 	for _, path := range wanted {
@@ -395,11 +403,12 @@ func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 }
 
 // exporter looks at GPU Operator's DCGM Exporter.
-func (c checks) exporter(f *findings, s *Site) {
-	if !c.knows("clusterpolicies") || s.MappingDir == "none" {
+func (c *Cluster) exporter(f *findings) {
+	writes := c.mappingDir()
+	if !c.knows("clusterpolicies") || writes == "none" {
 		return
 	}
-	if s.MappingDir == "" {
+	if writes == "" {
 		f.unknown("exporter", moreRights, "it is not known which directory the hook writes: the agents' configuration cannot be read")
 		return
 	}
@@ -407,21 +416,25 @@ func (c checks) exporter(f *findings, s *Site) {
 		o := &c.Objects["clusterpolicies"][i]
 		on, _, _ := unstructured.NestedBool(o.Object, "spec", "dcgmExporter", "hpcJobMapping", "enabled")
 		dir := text(o, "spec", "dcgmExporter", "hpcJobMapping", "directory")
-		set := fmt.Sprintf("%s patch clusterpolicy %s --type=merge -p ", c.Kubectl, o.GetName()) + config.Word(fmt.Sprintf(`{"spec":{"dcgmExporter":{"hpcJobMapping":{"enabled":true,"directory":%q}}}}`, s.MappingDir))
+		set := fmt.Sprintf("%s patch clusterpolicy %s --type=merge -p ", c.Kubectl, o.GetName()) + config.Word(fmt.Sprintf(`{"spec":{"dcgmExporter":{"hpcJobMapping":{"enabled":true,"directory":%q}}}}`, writes))
 		switch {
 		case !on:
 			f.fatal("exporter", set, "ClusterPolicy %s: hpcJobMapping is off: GPU metrics have no job", o.GetName())
-		case dir != "" && dir != s.MappingDir:
-			f.fatal("exporter", set, "ClusterPolicy %s: the exporter reads %s, and the hook writes %s", o.GetName(), dir, s.MappingDir)
+		case dir != "" && dir != writes:
+			f.fatal("exporter", set, "ClusterPolicy %s: the exporter reads %s, and the hook writes %s", o.GetName(), dir, writes)
 		default:
-			f.ok("exporter", "DCGM Exporter reads %s", s.MappingDir)
+			f.ok("exporter", "DCGM Exporter reads %s", writes)
 		}
 	}
 }
 
 // classes says whether NVIDIA's DRA driver serves ComputeDomains.
-func (c checks) classes(f *findings, s *Site) {
-	if c.Missing["deviceclasses"] != nil || s.ConfigErr != nil || s.Join == "none" || s.Join == "host" {
+func (c *Cluster) classes(f *findings) {
+	if c.Missing["deviceclasses"] != nil || c.ConfigErr != nil {
+		return
+	}
+	join := c.membership().Join
+	if join == imex.JoinNone || join == imex.JoinHost {
 		return
 	}
 	const channel, daemon = "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com"
@@ -433,7 +446,7 @@ func (c checks) classes(f *findings, s *Site) {
 	}
 	if len(missing) > 0 {
 		f.fatal("deviceclasses", "install NVIDIA's DRA driver with compute domains (resources.computeDomains.enabled=true), or set imex.join: host or none",
-			"nodes join as %s, and there is no DeviceClass %s", s.Join, strings.Join(missing, ", "))
+			"nodes join as %s, and there is no DeviceClass %s", join, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("deviceclasses", "NVIDIA's DRA driver serves channels and daemons")

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,30 +20,28 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Node is where the parts of a node are.
-type Node struct {
-	// Name is the node's name in Kubernetes.
-	Name string
-	// Kubectl begins commands that are advised, and Again ends those of quoin.
-	Kubectl, Again string
-	// Root is the machine's root folder as this process sees it.
-	Root string
-	// Agent is the agent's configuration.
-	Agent *config.Agent
-	// HookDir is where slurmd runs the hook from. Packaged says that a package installs the hook there.
-	HookDir  string
-	Packaged bool
-	// Version is the release of this program.
-	Version string
-	// Client asks DCGM Exporter.
-	Client *http.Client
+// node is this machine as a GPU node.
+type node struct {
+	*Options
+	agent *config.Agent
+	// hookDir is where slurmd runs the hook from. packaged says that a package installs the hook there.
+	hookDir  string
+	packaged bool
+}
+
+func (o *Options) node() *node {
+	dir := cmp.Or(o.HookDir, podHooks)
+	if o.HookDir == "" && withoutKubernetes(&o.Config.Agent) {
+		dir = packageHooks
+	}
+	return &node{Options: o, agent: &o.Config.Agent, hookDir: dir, packaged: dir == packageHooks}
 }
 
 // maxGate is how old a gate may be that the hook still believes.
 const maxGate = time.Minute
 
-// Findings looks at the node, and says what is in order and what is not.
-func (n *Node) Findings(ctx context.Context) []topology.Finding {
+// findings looks at the node, and says what is in order and what is not.
+func (n *node) findings(ctx context.Context) []topology.Finding {
 	var f findings
 	n.hook(ctx, &f)
 	conf := n.files(&f)
@@ -52,13 +51,13 @@ func (n *Node) Findings(ctx context.Context) []topology.Finding {
 	return f
 }
 
-func (n *Node) path(name string) string { return filepath.Join(n.Root, name) }
+func (n *node) path(name string) string { return filepath.Join(n.agent.HostRoot, name) }
 
-func (n *Node) hook(ctx context.Context, f *findings) {
-	path := filepath.Join(n.HookDir, "quoin-hook")
-	install, called := "quoin install-hook "+config.Word(n.HookDir), "Slurm's Prolog and Epilog run "+path+" (manifests/docs/jobs-and-metrics.md)"
-	if n.Packaged {
-		install, called = "install the package quoin of this release again (manifests/docs/slurmd.md)", "slurm.conf has Prolog="+n.HookDir+"/prolog and Epilog="+n.HookDir+"/epilog (manifests/docs/slurmd.md)"
+func (n *node) hook(ctx context.Context, f *findings) {
+	path := filepath.Join(n.hookDir, "quoin-hook")
+	install, called := "quoin install-hook "+config.Word(n.hookDir), "Slurm's Prolog and Epilog run "+path+" (manifests/docs/jobs-and-metrics.md)"
+	if n.packaged {
+		install, called = "install the package quoin of this release again (manifests/docs/slurmd.md)", "slurm.conf has Prolog="+n.hookDir+"/prolog and Epilog="+n.hookDir+"/epilog (manifests/docs/slurmd.md)"
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -71,7 +70,7 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	default:
 		f.ok("hook", "%s runs", path)
 	}
-	dir := rundir.Dir(n.Agent.RunDir)
+	dir := rundir.Dir(n.agent.RunDir)
 	records, _ := dir.ReadRecords()
 	summaries, _ := filepath.Glob(filepath.Join(dir.SummaryDir(), "*"))
 	if len(records)+len(summaries) == 0 {
@@ -88,38 +87,30 @@ const (
 	podHooks     = "/opt/quoin/bin"
 )
 
-// hookDir is the folder from which slurmd runs the hook, unless --hook-dir names one.
-func hookDir(agent *config.Agent) string {
-	if withoutKubernetes(agent) {
-		return packageHooks
-	}
-	return podHooks
-}
-
 // withoutKubernetes reports whether agent, Slurm and exporter are services of the machine.
 func withoutKubernetes(agent *config.Agent) bool { return agent.Store != "" }
 
 // restart is the command that starts the agent again.
-func (n *Node) restart() string {
-	if withoutKubernetes(n.Agent) {
+func (n *node) restart() string {
+	if withoutKubernetes(n.agent) {
 		return "systemctl restart quoin-agent"
 	}
-	return n.Kubectl + " -n quoin-node delete pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=" + config.Word(n.Name)
+	return n.Kubectl + " -n quoin-node delete pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=" + config.Word(n.Node)
 }
 
 // files looks at what the agent writes, and returns the hook's configuration, or nil.
-func (n *Node) files(f *findings) *rundir.HookConfig {
-	dir := rundir.Dir(n.Agent.RunDir)
+func (n *node) files(f *findings) *rundir.HookConfig {
+	dir := rundir.Dir(n.agent.RunDir)
 	conf, err := dir.ReadHookConfig()
 	if conf == nil && err == nil {
-		_, err = os.Stat(filepath.Join(n.Agent.RunDir, rundir.HookConfigFile))
+		_, err = os.Stat(filepath.Join(n.agent.RunDir, rundir.HookConfigFile))
 	}
 	if err != nil {
-		f.fatal("agent", n.restart(), "the agent has not written %s: %v", n.Agent.RunDir, err)
+		f.fatal("agent", n.restart(), "the agent has not written %s: %v", n.agent.RunDir, err)
 		return nil
 	}
 	inv, err := dir.ReadInventory()
-	boot, bootErr := rundir.BootID(n.Root)
+	boot, bootErr := rundir.BootID(n.agent.HostRoot)
 	earlier := err == nil && bootErr == nil && inv.BootID != "" && inv.BootID != boot
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -141,16 +132,16 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	return conf
 }
 
-func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
-	if conf == nil || n.Agent.MappingDir == "none" {
+func (n *node) mapping(f *findings, conf *rundir.HookConfig) {
+	if conf == nil || n.agent.MappingDir == "none" {
 		return
 	}
-	if conf.MappingDir != n.Agent.MappingDir {
-		f.warn("mapping", n.restart(), "the hook writes %s, and the configuration names %s", conf.MappingDir, n.Agent.MappingDir)
+	if conf.MappingDir != n.agent.MappingDir {
+		f.warn("mapping", n.restart(), "the hook writes %s, and the configuration names %s", conf.MappingDir, n.agent.MappingDir)
 	}
 	info, err := os.Stat(conf.MappingDir)
 	remedy := "make it, and mount it into slurmd's and the exporter's pods: mkdir -p "
-	if withoutKubernetes(n.Agent) {
+	if withoutKubernetes(n.agent) {
 		remedy = "make it: mkdir -p "
 	}
 	switch {
@@ -163,8 +154,8 @@ func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
 	}
 }
 
-func (n *Node) gate(f *findings) {
-	state, at, err := gate.Read(n.Agent.RunDir)
+func (n *node) gate(f *findings) {
+	state, at, err := gate.Read(n.agent.RunDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.ok("imex", "jobs wait for no IMEX domain here")
@@ -188,9 +179,9 @@ func (n *Node) gate(f *findings) {
 }
 
 // exporter asks DCGM Exporter, if the agent knows its address.
-func (n *Node) exporter(ctx context.Context, f *findings) {
-	url := n.Agent.DCGMExporter
-	if url == "" || n.Agent.MappingDir == "none" {
+func (n *node) exporter(ctx context.Context, f *findings) {
+	url := n.agent.DCGMExporter
+	if url == "" || n.agent.MappingDir == "none" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -200,10 +191,10 @@ func (n *Node) exporter(ctx context.Context, f *findings) {
 		f.fatal("exporter", "correct agent.dcgmExporter", "%v", err)
 		return
 	}
-	answer, err := n.Client.Do(req)
+	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
 		remedy := "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local"
-		if withoutKubernetes(n.Agent) {
+		if withoutKubernetes(n.agent) {
 			remedy = "see why it does not run: systemctl status dcgm-exporter"
 		}
 		f.fatal("exporter", remedy, "DCGM Exporter does not answer: %v", err)
@@ -217,21 +208,22 @@ func (n *Node) exporter(ctx context.Context, f *findings) {
 	case strings.Contains(string(body), "hpc_job="):
 		f.ok("exporter", "DCGM Exporter shows the jobs of GPUs")
 	case n.holds():
-		f.fatal("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.Agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
+		f.fatal("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
 	default:
 		f.ok("exporter", "DCGM Exporter answers; no job holds a GPU now")
 	}
 }
 
 // holds reports whether a job holds a GPU of the node.
-func (n *Node) holds() bool {
-	records, _ := rundir.Dir(n.Agent.RunDir).ReadRecords()
+func (n *node) holds() bool {
+	records, _ := rundir.Dir(n.agent.RunDir).ReadRecords()
 	return len(records) > 0
 }
 
 // IsNode reports whether this is a GPU node: an agent has run here, or there is a driver.
-func (n *Node) IsNode() bool {
-	for _, path := range []string{n.Agent.RunDir, n.path("proc/driver/nvidia/version"), n.path("dev/nvidiactl")} {
+func (o *Options) IsNode() bool {
+	n := o.node()
+	for _, path := range []string{n.agent.RunDir, n.path("proc/driver/nvidia/version"), n.path("dev/nvidiactl")} {
 		if _, err := os.Stat(path); err == nil {
 			return true
 		}

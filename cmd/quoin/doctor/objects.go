@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"io"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 )
 
 // versionOf reads the answer of /version.
@@ -74,15 +79,58 @@ func objectsAt(o map[string]any, path ...string) []map[string]any {
 	return out
 }
 
-func serviceAccountOf(workload *unstructured.Unstructured) string {
-	return text(workload, "spec", "template", "spec", "serviceAccountName")
+// pods is where a workload has the spec of its pods.
+var pods = []string{"spec", "template", "spec"}
+
+// part reads a part of an object as its type.
+func part[T any](o *unstructured.Unstructured, path ...string) (typed T, err error) {
+	fields, _, err := unstructured.NestedMap(o.Object, path...)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &typed)
+	}
+	return typed, err
+}
+
+// nodesOf are the Nodes, with what is kept of them.
+func (c *Cluster) nodesOf() []*corev1.Node {
+	all := make([]*corev1.Node, len(c.Objects["nodes"]))
+	for i := range all {
+		n, _ := part[corev1.Node](&c.Objects["nodes"][i]) // as the API server gave it
+		all[i] = &n
+	}
+	return all
 }
 
 // imageOf returns the image of a workload's first container.
 func imageOf(workload *unstructured.Unstructured) string {
-	for _, container := range objectsAt(workload.Object, "spec", "template", "spec", "containers") {
-		image, _ := container["image"].(string)
-		return image
+	if pod, _ := part[corev1.PodSpec](workload, pods...); len(pod.Containers) > 0 {
+		return pod.Containers[0].Image
 	}
 	return ""
+}
+
+// agentsConfig returns the configuration that the agents' pods mount. Without such a ConfigMap the configuration is
+// ours, and nil if nobody knows.
+func (c *Cluster) agentsConfig() (*config.Config, error) {
+	agents := c.own("daemonsets", "agent")
+	switch {
+	case c.Missing["configmaps"] != nil || c.Missing["daemonsets"] != nil:
+		return nil, nil
+	case agents == nil:
+		return c.Config, nil
+	}
+	cm := c.named("configmaps", agents.GetNamespace(), session.ConfigName)
+	if cm == nil {
+		return c.Config, nil
+	}
+	return config.Parse(config.Default(), "ConfigMap "+agents.GetNamespace()+"/"+session.ConfigName, []byte(text(cm, "data", session.ConfigKey)), nil)
+}
+
+// mappingDir is the exporter's directory as the agents know it, or none. Empty: not known.
+func (c *Cluster) mappingDir() string {
+	conf, err := c.agentsConfig()
+	if err != nil || conf == nil {
+		return ""
+	}
+	return conf.Agent.MappingDir
 }

@@ -9,7 +9,6 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // right is something that one of Quoin's accounts must be able to do, or must not.
@@ -33,11 +32,7 @@ var wantedRights = []right{
 }
 
 // askRights asks the API server what Quoin's accounts may do.
-func (c *Cluster) askRights(ctx context.Context, rc *rest.Config) {
-	client, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		return
-	}
+func (c *Cluster) askRights(ctx context.Context, client kubernetes.Interface) {
 	for _, r := range wantedRights {
 		workload := c.own("daemonsets", "agent")
 		if r.component == "publisher" {
@@ -48,7 +43,7 @@ func (c *Cluster) askRights(ctx context.Context, rc *rest.Config) {
 		}
 		namespace := workload.GetNamespace()
 		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + namespace + ":" + serviceAccountOf(workload), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			User: "system:serviceaccount:" + namespace + ":" + text(workload, "spec", "template", "spec", "serviceAccountName"), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorization.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource}}}
 		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if r.err = err; err == nil {
@@ -59,7 +54,7 @@ func (c *Cluster) askRights(ctx context.Context, rc *rest.Config) {
 }
 
 // rights compares what Quoin's accounts may do with what they need.
-func (c checks) rights(f *findings) {
+func (c *Cluster) rights(f *findings) {
 	var lack, more []string
 	for _, r := range c.Rights {
 		what := fmt.Sprintf("%s: %s %s", r.component, r.verb, r.resource)

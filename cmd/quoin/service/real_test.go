@@ -21,7 +21,7 @@ import (
 // asks with tokens of a real API server.
 func TestRealAccess(t *testing.T) {
 	t.Parallel()
-	g := guard(t, kuberig.StartOwnTest(t), nil)
+	g := guard(t, kuberig.StartOwnTest(t))
 	ask := func(token string) int { return g.ask(t, "/metrics", token) }
 	await.Until(t, "a reader with the right reads", func() bool { return ask(g.tokens["prometheus"]) == http.StatusOK }) // the binding arrives soon
 	for _, tt := range []struct {
@@ -31,15 +31,14 @@ func TestRealAccess(t *testing.T) {
 		{"no token", "", http.StatusUnauthorized},
 		{"an invented token", "invented", http.StatusUnauthorized},
 		{"a token without the right", g.tokens["nobody"], http.StatusForbidden},
-		{"a token with the right to the map", g.tokens["operator"], http.StatusForbidden},
 		{"the right", g.tokens["prometheus"], http.StatusOK},
 	} {
 		if got := ask(tt.token); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
-	if code := g.ask(t, "/map", g.tokens["operator"]); code != http.StatusNotFound {
-		t.Errorf("a program without a map answers %d", code)
+	if code := g.ask(t, "/map", g.tokens["prometheus"]); code != http.StatusNotFound {
+		t.Errorf("the port of the metrics answers %d for the map", code)
 	}
 	if err := g.cluster.Objects().DeleteFiles(t.Context(), g.rights); err != nil {
 		t.Fatal(err)
@@ -57,14 +56,14 @@ type guarded struct {
 	cluster *kuberig.Cluster
 	// address is that of the server, and rights the file of its rights.
 	address, rights string
-	// tokens has a token for each of the service accounts prometheus, operator and nobody.
+	// tokens has a token for each of the service accounts prometheus and nobody.
 	tokens map[string]string
 }
 
-func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
+func guard(t *testing.T, c *kuberig.Cluster) *guarded {
 	t.Helper()
 	dir := t.TempDir()
-	rights, err := kuberig.Helm(t.Context(), "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", kuberig.Image+",nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
+	rights, err := kuberig.Helm(t, "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", kuberig.Image+",nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
 		"--show-only", "templates/14-rbac-metrics.yaml")
 	path := filepath.Join(dir, "rights.yaml")
 	if err == nil {
@@ -77,7 +76,7 @@ func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 		t.Fatal(err)
 	}
 	tokens := map[string]string{}
-	for _, name := range []string{"quoin-agent", "prometheus", "operator", "nobody"} {
+	for _, name := range []string{"quoin-agent", "prometheus", "nobody"} {
 		if err := c.AddAccount(t.Context(), "default", name); err != nil {
 			t.Fatal(err)
 		}
@@ -85,10 +84,8 @@ func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 			t.Fatal(err)
 		}
 	}
-	for account, role := range map[string]string{"prometheus": "quoin-metrics-reader", "operator": "quoin-map-reader"} {
-		if err := c.Allow(t.Context(), "default", account, role); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.Allow(t.Context(), "default", "prometheus", "quoin-metrics-reader"); err != nil {
+		t.Fatal(err)
 	}
 	agent, err := clientcmd.BuildConfigFromFlags("", tokens["quoin-agent"])
 	if err != nil {
@@ -96,6 +93,7 @@ func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 	}
 	certificate(t, dir, "agent")
 	address := loopback.Address(9835)
+	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // which this port must not serve
 	serving(t, &Options{Listen: config.Listen{Address: address, TLSCert: filepath.Join(dir, "tls.crt"), TLSKey: filepath.Join(dir, "tls.key"), Authorize: true},
 		Map: page, Registry: Registry("agent"), Ready: func(context.Context) error { return nil }, Cluster: agent, Log: slog.New(slog.DiscardHandler)})
 	for name, file := range tokens {

@@ -38,10 +38,10 @@ type Options struct {
 	// Loops are the program's loops.
 	Loops []Loop
 	// Map is the page with the map, or nil. It is served at MapAddress, a loopback address, to
-	// everybody there. Beside the metrics it is served only to those who may get it.
+	// everybody there.
 	Map        http.Handler
 	MapAddress string
-	// Cluster is asked who may read metrics and map, if config.Listen says so.
+	// Cluster is asked who may read metrics, if config.Listen says so.
 	Cluster *rest.Config
 	Log     *slog.Logger
 }
@@ -67,8 +67,7 @@ func Serve(ctx context.Context, o *Options) error {
 		state.run)
 }
 
-// metrics returns the handler of /metrics, and of the map if somebody says who may read it. It
-// also returns how these are encrypted, which may be nil.
+// metrics returns the handler of /metrics, and how its answers are encrypted, which may be nil.
 func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	// The time-outs of the server end a slow client. promhttp's own Timeout would keep a whole
@@ -80,10 +79,6 @@ func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 			return nil, nil, err
 		}
 		handler = access.guard(handler)
-		if o.Map != nil {
-			mux.Handle(mapRight.path, access.page(o.Map))
-			mux.Handle(mapRight.path+"/", access.page(o.Map))
-		}
 	}
 	mux.Handle("GET /metrics", handler)
 	if o.TLSCert == "" {
@@ -120,4 +115,17 @@ func serve(ctx context.Context, what, addr, key string, handler http.Handler, se
 		return fmt.Errorf("serve %s: %w", what, err)
 	}
 	return nil
+}
+
+// local serves those who reach this machine's loopback address: who may forward a port of the
+// pod, or works on the machine. The question must name a loopback address, so that a page of
+// another site cannot ask by a name of its own that leads here.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !config.IsLoopback(r.Host) {
+			http.Error(w, "the map is here only as localhost or 127.0.0.1", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -50,9 +51,34 @@ func reach(file, name string) (rc *rest.Config, cluster string, err error) {
 			cluster += " of " + c.LocationOfOrigin
 		}
 	}
-	rc.UserAgent = "quoin/" + version.Number
-	rc.QPS, rc.Burst = 50, 100
 	return rc, cluster, nil
+}
+
+// Reach returns how a program that runs on reaches the API server: by the file, or as a Pod. Such a program never takes
+// the kubeconfig of who starts it. qps bounds the requests per second; zero is client-go's bound.
+func Reach(file, program string, qps float32) (*rest.Config, kubernetes.Interface, error) {
+	rc, err := rest.InClusterConfig()
+	if file != "" {
+		rc, _, err = reach(file, "")
+	} else if err != nil {
+		err = fmt.Errorf("find the API server: %w; outside a Pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := clientOf(rc, program, qps)
+	return rc, client, err
+}
+
+// clientOf returns the client of a program. rc gets the program's name and bounds.
+func clientOf(rc *rest.Config, program string, qps float32) (kubernetes.Interface, error) {
+	rc.UserAgent = program + "/" + version.Number
+	rc.QPS, rc.Burst = qps, int(2*qps)
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	return client, nil
 }
 
 func anyExists(paths []string) bool {

@@ -34,6 +34,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 		f.given = append(f.given, given)
 		return err
 	})
+	show.Global(cmd, "config", "set")
 	show.CompleteBy(cmd, "set", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var keys []cobra.Completion
 		for _, key := range config.Keys() {
@@ -56,6 +57,7 @@ func (f *Flags) AddSources(cmd *cobra.Command) {
 	f.AddKey(cmd, "namespace", "publisher.namespace", "`namespace` of Quoin's configuration and stored plans")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as kubectl does, or as a Pod")
 	cmd.Flags().StringVar(&f.context, "context", "", "`name` of the kubeconfig's context; default: its current one")
+	show.Global(cmd, "publication", "store", "namespace", "kubeconfig", "context")
 	for _, cluster := range []string{"kubeconfig", "context"} {
 		cmd.MarkFlagsMutuallyExclusive("store", cluster)
 	}

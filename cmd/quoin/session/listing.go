@@ -47,8 +47,14 @@ func openLists(ctx context.Context, rc *rest.Config, lists []string) (io.ReadClo
 	out, in := io.Pipe()
 	go func() {
 		for _, list := range lists {
-			if err := copyList(ctx, in, client.CoreV1().RESTClient(), list); err != nil {
-				_ = in.CloseWithError(err)
+			err := Pages(ctx, client, list, func(text []byte) error {
+				if _, err := in.Write(append(text, '\n')); err != nil {
+					return errGone
+				}
+				return nil
+			})
+			if err != nil {
+				_ = in.CloseWithError(&listError{list, err})
 				return
 			}
 		}
@@ -80,10 +86,11 @@ func cause(err error) error {
 // errGone says that nobody reads any more.
 var errGone = errors.New("nobody reads")
 
-// copyList writes the pages of a list.
-func copyList(ctx context.Context, w io.Writer, client rest.Interface, list string) error {
+// Pages reads a list, or one object, by its path on the API server, and calls each with the JSON text of every page.
+// each is not called if the API server does not know the kind or the object.
+func Pages(ctx context.Context, client kubernetes.Interface, path string, each func(text []byte) error) error {
 	for next := ""; ; {
-		request := client.Get().RequestURI(list).Param("limit", page)
+		request := client.CoreV1().RESTClient().Get().RequestURI(path).Param("limit", page)
 		if next != "" {
 			request = request.Param("continue", next)
 		}
@@ -93,15 +100,15 @@ func copyList(ctx context.Context, w io.Writer, client rest.Interface, list stri
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil:
-			return &listError{list, err}
+		case err == nil:
+			err = each(text)
 		}
-		if _, err := w.Write(append(text, '\n')); err != nil {
-			return errGone
+		if err != nil {
+			return err
 		}
 		var read struct{ Metadata struct{ Continue string } }
 		if err := json.Unmarshal(text, &read); err != nil {
-			return &listError{list, err}
+			return err
 		}
 		if next = read.Metadata.Continue; next == "" {
 			return nil

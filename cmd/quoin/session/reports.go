@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // AddReports adds the reports that a command gets as arguments to a snapshot: files, and directories
@@ -23,58 +25,46 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 	for i := range snap.Nodes {
 		listed[snap.Nodes[i].Name] = true
 	}
-	files, err := reportFiles(paths)
-	if err != nil {
-		return err
-	}
 	from := map[string]string{}
-	for _, f := range files {
-		name, report, err := f.read()
-		_, absent := errors.AsType[*os.PathError](err)
-		if _, other := errors.AsType[errOther](err); (absent || other) && !f.stored {
-			return fmt.Errorf("read report: %w", err)
-		}
+	add := func(path, name string, report *topology.Node, err error) error {
 		if other, dup := from[name]; err == nil && dup {
-			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
+			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, name)
 		} else if err == nil {
-			from[name] = f.path
+			from[name] = path
 		}
 		snap.AddReport(name, report, err)
 		if !listed[name] {
 			listed[name] = true
 			snap.Nodes = append(snap.Nodes, inputs.Node{Name: name})
 		}
+		return nil
 	}
-	return nil
-}
-
-// reportFile is a file that should hold a report.
-type reportFile struct {
-	path string
-	// stored: the file is in a directory of reports, where it is named after its node.
-	stored bool
-}
-
-// reportFiles replaces each directory by the reports in it.
-func reportFiles(paths []string) ([]reportFile, error) {
-	var out []reportFile
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			out = append(out, reportFile{path, false})
+		if !IsDirectory(path) {
+			name, report, err := readReport(path)
+			if err == nil || !fatal(err) {
+				err = add(path, name, report, err)
+			}
+			if err != nil {
+				return err
+			}
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(path, "*.json"))
-		if err != nil {
-			return nil, fmt.Errorf("list reports: %w", err)
-		}
-		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store; nor has it topology.yaml, topology.conf, gres.conf or slurm.conf, which map, lint, check and fit take", path)
-		}
-		for _, f := range files {
-			out = append(out, reportFile{f, true})
+		files, twice := 0, error(nil)
+		err := reportdir.NewReader(path).Read(func(name string, report *topology.Node, err error) {
+			files++
+			twice = cmp.Or(twice, add(filepath.Join(path, name+".json"), name, report, err))
+		})
+		switch {
+		case err != nil:
+			return err
+		case files == 0:
+			return fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store; nor has it topology.yaml, topology.conf, gres.conf or slurm.conf, which map, lint, check and fit take", path)
+		case twice != nil:
+			return twice
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // errOther is about a file that is no report at all, so that no node is named after it.
@@ -111,23 +101,28 @@ func otherThan(data []byte) error {
 	}
 }
 
-// read reads the report. Without one, name is that of the file.
-func (f reportFile) read() (name string, report *topology.Node, err error) {
-	name = strings.TrimSuffix(filepath.Base(f.path), ".json")
-	data, err := os.ReadFile(f.path)
+// readReport reads the report of a file. Without a report, name is that of the file. The error is an *os.PathError if the
+// file cannot be read, and an errOther if it is no report.
+func readReport(path string) (name string, report *topology.Node, err error) {
+	name = strings.TrimSuffix(filepath.Base(path), ".json")
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return name, nil, err
+		return name, nil, fmt.Errorf("read report: %w", err)
 	}
-	switch report, err = topology.ParseObject(f.path, data); {
-	case err != nil:
-		if other := otherThan(data); other != nil {
-			err = fmt.Errorf("%s: %w", f.path, other)
-		}
-		return name, nil, err
-	case f.stored && report.Name != name:
-		return name, nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.path, report.Name)
+	if report, err = topology.ParseObject(path, data); err == nil {
+		return report.Name, report, nil
 	}
-	return report.Name, report, nil
+	if other := otherThan(data); other != nil {
+		err = fmt.Errorf("read report: %s: %w", path, other)
+	}
+	return name, nil, err
+}
+
+// fatal reports whether an error of readReport is about more than one node.
+func fatal(err error) bool {
+	_, absent := errors.AsType[*os.PathError](err)
+	_, other := errors.AsType[errOther](err)
+	return absent || other
 }
 
 // Unread returns the problems of reports that cannot be read.

@@ -148,9 +148,9 @@ func (s *Session) open(ctx context.Context, w io.Writer) (*Session, error) {
 	if err != nil {
 		return s, err
 	}
-	client, err := kubernetes.NewForConfig(rc)
+	client, err := clientOf(rc, "quoin", 50)
 	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
+		return nil, err
 	}
 	s.Cluster = rc
 	if !s.Configured {
@@ -283,11 +283,17 @@ func (s *Session) Plan(ctx context.Context, publication string) (*plandoc.Docume
 	return d, err
 }
 
-// Kubectl and Helm begin commands on the same cluster.
-func (s *Session) Kubectl() string { return "kubectl" + s.clusterFlags("--context") }
+// Commands are what commands that are advised begin and end with, so that all work on the same cluster.
+type Commands struct {
+	Kubectl, Helm string
+	// Again are the flags of quoin, as a shell reads them, with a blank before each.
+	Again string
+}
 
-// Helm is Kubectl for Helm.
-func (s *Session) Helm() string { return "helm" + s.clusterFlags("--kube-context") }
+// Commands returns those that work on what the session works on.
+func (s *Session) Commands() Commands {
+	return Commands{Kubectl: "kubectl" + s.clusterFlags("--context"), Helm: "helm" + s.clusterFlags("--kube-context"), Again: s.again()}
+}
 
 func (s *Session) clusterFlags(contextFlag string) (text string) {
 	if file := cmp.Or(s.flags.kubeconfig, s.Config.Publisher.Kubeconfig); file != "" {
@@ -299,14 +305,12 @@ func (s *Session) clusterFlags(contextFlag string) (text string) {
 	return text
 }
 
-// Again returns the flags by which another command works on the same publication, as a shell reads
-// them. There is a blank before each.
+// Again is Again of Commands for one publication.
 func (s *Session) Again(publication string) string {
-	return config.Flag("--publication", publication) + s.AgainAll()
+	return config.Flag("--publication", publication) + s.again()
 }
 
-// AgainAll is Again for all publications.
-func (s *Session) AgainAll() string {
+func (s *Session) again() string {
 	text := config.Given(s.flags.path, s.flags.given)
 	if s.flags.kubeconfig != "" {
 		text += config.Flag("--kubeconfig", s.flags.kubeconfig)

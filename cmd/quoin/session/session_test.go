@@ -140,8 +140,8 @@ func TestAdvised(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Kubectl() != tt.kubectl || s.AgainAll() != tt.again {
-			t.Errorf("%q: %q and %q, want %q and %q", tt.args, s.Kubectl(), s.AgainAll(), tt.kubectl, tt.again)
+		if c := s.Commands(); c.Kubectl != tt.kubectl || c.Again != tt.again {
+			t.Errorf("%q: %+v, want %q and %q", tt.args, c, tt.kubectl, tt.again)
 		}
 	}
 }

@@ -23,13 +23,10 @@ type Fit struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
-	// Verdict is now, not now, never or unknown. It is empty if no job was asked about. Why is the
-	// reason of never and of a wait without Needs, and what is missing if it is unknown.
-	Verdict fit.Verdict `json:"verdict,omitempty"`
-	Why     string      `json:"why,omitempty"`
+	fit.Answer
 	// Blocks are what the job would get. In a tree it is the switch above all its nodes.
 	Blocks []share `json:"blocks,omitempty"`
-	// Needs are nodes that would have to be free and available.
+	// Needs are the answer's, with the states of the nodes.
 	Needs []need `json:"needs,omitempty"`
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
@@ -80,12 +77,10 @@ type share struct {
 	Segments int `json:"segments,omitempty"`
 }
 
-// need says how many nodes of a block are missing. AnyOf lists the nodes that are not free.
+// need says how many nodes of a block are missing, and which nodes are not free.
 type need struct {
-	Block string   `json:"block,omitempty"`
-	Count int      `json:"count"`
-	AnyOf []string `json:"anyOf"`
-	// States are how these are, with a host list of each.
+	fit.Need
+	// States are how these nodes are, with a host list of each.
 	States map[string]string `json:"states"`
 }
 
@@ -115,9 +110,9 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, j *fit.Job)
 	}
 	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}, site.Where(func(state fit.State) bool { return state.Use == fit.Unsaid })
 	if j.Nodes > 0 {
-		found := site.Answer(j)
-		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)
-		unknown.Message, unknown.Remedy = found.Why, found.Remedy
+		a.Answer = site.Answer(j)
+		a.Blocks, a.Needs = shares(site, &a.Place), needs(site, a.Answer.Needs)
+		unknown.Message, unknown.Remedy = a.Why, a.Remedy
 	}
 	switch {
 	case a.Verdict == fit.Unknown:
@@ -209,7 +204,7 @@ func needs(site *fit.Site, all []fit.Need) []need {
 			why := stateOf(site, node)
 			by[why] = append(by[why], node)
 		}
-		one := need{Block: n.Block, Count: n.Count, AnyOf: n.Nodes, States: map[string]string{}}
+		one := need{n, map[string]string{}}
 		for why, nodes := range by {
 			one.States[why] = hostlist.Compress(nodes)
 		}

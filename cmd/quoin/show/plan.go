@@ -18,58 +18,36 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Pending prints which nodes are pending in Slurm by the publisher's last answer, and how old the
-// answer is. It returns the exit code. set is what is published, or nil. asked is true if the
-// publisher asks Slurm at all.
-func Pending(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
+// Stands prints what waits for a time, and what Slurm has of the files by its last answer to the publisher. PlanStatus
+// says the rest. Stands returns the exit code. set is what is published, or nil. asked is true if the publisher asks
+// Slurm at all.
+func Stands(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
 	if set == nil {
 		return Fine
 	}
-	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationPending], plandoc.CannotAsk)
-	text = strings.TrimSpace(text)
-	at, ago := plandoc.Asked(set.Annotations), ""
-	if !at.IsZero() {
-		ago = " (" + client.Ago(at, now) + "; later answers are noted only if they differ)"
+	code, answered := Fine, false
+	for _, f := range set.Findings(now) {
+		message := strings.ReplaceAll(f.Message, "\n", "\n  ")
+		switch {
+		case f.Thing == plandoc.AboutWaits:
+			fmt.Fprintf(w, "waits: %s\n", message)
+			continue
+		case f.Thing != plandoc.AboutSlurm:
+			continue
+		case f.Severity == topology.Fatal:
+			fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered):\n  %s\n", message)
+		case f.Severity == topology.Unknown:
+			fmt.Fprintf(w, "in Slurm: not known: %s\n", message)
+		default:
+			fmt.Fprintf(w, "in Slurm: %s\n", message)
+		}
+		code, answered = Code([]topology.Finding{f}), true
 	}
-	switch {
-	case failed && at.IsZero():
-		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk)
-		return NotKnown
-	case failed:
-		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk+". Its last answer:")
-		ago = " (" + client.Ago(at, now) + ")"
-	case text == "" && asked && at.IsZero():
+	if asked && !answered {
 		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
 		return NotKnown
 	}
-	switch text {
-	case plandoc.LoadNotKnown:
-		fmt.Fprintln(w, "in Slurm: not known"+ago+": "+text)
-		return NotKnown
-	case "":
-		if asked {
-			fmt.Fprintln(w, "in Slurm: all nodes are as published"+ago)
-		}
-		if failed {
-			return NotKnown
-		}
-		return Fine
-	}
-	fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)%s:\n", ago)
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	return Differs
-}
-
-// Waits prints why new files wait, and until when. set is what is published, or nil.
-func Waits(w io.Writer, set *plandoc.Published, now time.Time) {
-	if set == nil {
-		return
-	}
-	for _, wait := range plandoc.Waits(set.Annotations, now) {
-		fmt.Fprintf(w, "waits: %s\n", wait.Text(now))
-	}
+	return code
 }
 
 const timeForm = "2006-01-02 15:04:05Z"
@@ -219,22 +197,14 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 	}
 	Table(w, []string{"TOPOLOGY", "BLOCK OR SWITCH", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
-	nowhere := map[string][]string{}
-	var reasons []string
+	var nowhere []topology.Finding
 	for i := range r.Plan.Nodes {
 		n := &r.Plan.Nodes[i]
 		if _, placed := places[n.SlurmName]; !placed {
-			why := strings.TrimSuffix(n.Reason+": "+n.Message, ": ")
-			if nowhere[why] == nil {
-				reasons = append(reasons, why)
-			}
-			nowhere[why] = append(nowhere[why], n.SlurmName)
+			nowhere = append(nowhere, topology.Finding{Subject: topology.Subject{Node: n.SlurmName}, Reason: n.Reason, Message: n.Message})
 		}
 	}
-	slices.Sort(reasons)
-	for _, why := range reasons {
-		fmt.Fprintf(w, "without a place: %s: %s\n", hostlist.Compress(nowhere[why]), why)
-	}
+	Print(w, "without a place: ", nowhere)
 	for _, key := range slices.Sorted(maps.Keys(r.Plan.Policy)) {
 		fmt.Fprintf(w, "key %s: %s\n", key, r.Plan.Policy[key])
 	}
@@ -276,7 +246,7 @@ func History(w io.Writer, d *plandoc.Document) {
 	var rows [][]string
 	for _, r := range all {
 		if r.Number > 0 {
-			why := folded(r.Why, historyWidth-len("REVISION  ")-len(timeForm)-2-max(author, len("AUTHOR"))-2)
+			why := hostlist.Wrap(r.Why, max(historyWidth-len("REVISION  ")-len(timeForm)-2-max(author, len("AUTHOR"))-2, leastWhy))
 			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, why[0]})
 			for _, line := range why[1:] {
 				rows = append(rows, []string{" ", " ", " ", line})
@@ -284,32 +254,4 @@ func History(w io.Writer, d *plandoc.Document) {
 		}
 	}
 	Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
-}
-
-// folded breaks text into lines of at most width columns, at spaces. A word that is longer, such as a host list,
-// is broken after a comma, or where it has to be. There is one line at least.
-func folded(text string, width int) (lines []string) {
-	width = max(width, leastWhy)
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		for {
-			room := width - utf8.RuneCountInString(line)
-			if line != "" {
-				room-- // for the space
-			}
-			if utf8.RuneCountInString(word) <= room {
-				line = strings.TrimPrefix(line+" "+word, " ")
-				break
-			}
-			if line == "" {
-				at := len(string([]rune(word)[:width]))
-				if comma := strings.LastIndexByte(word[:at], ','); comma > 0 {
-					at = comma + 1
-				}
-				line, word = word[:at], word[at:]
-			}
-			lines, line = append(lines, line), ""
-		}
-	}
-	return append(lines, line)
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/test/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func TestPending(t *testing.T) {
+func TestStands(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 40, 0, time.UTC)
 	set := func(pending string, asked bool) *plandoc.Published {
 		annotations := map[string]string{plandoc.AnnotationPending: pending}
@@ -25,9 +26,11 @@ func TestPending(t *testing.T) {
 	}
 	const (
 		lines  = "loaded: n[3-4]: The file was never loaded\nregistered: n1: x"
-		listed = "  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"
-		first  = "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)"
-		noted  = " (asked 40 s ago; later answers are noted only if they differ)"
+		listed = "  loaded: n[3-4]: The file was never loaded\n  registered: n1: x"
+		first  = "pending in Slurm, by the first stage that differs (planned, published, loaded, registered):\n"
+		noted  = " (asked 40 s ago; later answers are noted only if they differ)\n"
+		silent = "in Slurm: not known: whether Slurm has loaded the files: " + plandoc.CannotAsk
+		waits  = "settleTime, until 2026-11-26T11:59:59Z: over\nchanges of the last hour, until 2026-11-26T12:01:20Z: a\npause between publications, until 2026-11-26T12:03:50Z: b: c\nchanges of the last hour, until 2026-11-26T15:03:50Z: d\nnot to be read"
 	)
 	for name, tt := range map[string]struct {
 		set   *plandoc.Published
@@ -38,17 +41,19 @@ func TestPending(t *testing.T) {
 		"nothing is published":              {nil, true, "", Fine},
 		"nobody asks":                       {&plandoc.Published{}, false, "", Fine},
 		"Slurm has not answered yet":        {&plandoc.Published{}, true, "in Slurm: not known: Slurm has not answered the publisher yet\n", NotKnown},
-		"Slurm never answered":              {set(plandoc.CannotAsk, false), true, "in Slurm: not known: " + plandoc.CannotAsk + "\n", NotKnown},
-		"it does not answer now":            {set(plandoc.CannotAsk, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\nin Slurm: all nodes are as published (asked 40 s ago)\n", NotKnown},
-		"it does not, and some are pending": {set(plandoc.CannotAsk+"\n"+lines, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\n" + first + " (asked 40 s ago):\n" + listed, Differs},
-		"all are as published":              {set("", true), true, "in Slurm: all nodes are as published" + noted + "\n", Fine},
-		"it does not say what it loaded":    {set(plandoc.LoadNotKnown, true), true, "in Slurm: not known" + noted + ": " + plandoc.LoadNotKnown + "\n", NotKnown},
-		"nor does it answer now":            {set(plandoc.CannotAsk+"\n"+plandoc.LoadNotKnown, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\nin Slurm: not known (asked 40 s ago): " + plandoc.LoadNotKnown + "\n", NotKnown},
-		"nodes are pending":                 {set(lines, true), true, first + noted + ":\n" + listed, Differs},
-		"pending, asked by others":          {set(lines, true), false, first + noted + ":\n" + listed, Differs},
+		"Slurm never answered":              {set(plandoc.CannotAsk, false), true, silent + " (never answered)\n", NotKnown},
+		"it does not answer now":            {set(plandoc.CannotAsk, true), true, silent + " (asked 40 s ago)\n", NotKnown},
+		"it does not, and some are pending": {set(plandoc.CannotAsk+"\n"+lines, true), true, first + "  " + plandoc.CannotAsk + "\n" + listed + " (asked 40 s ago)\n", Differs},
+		"all are as published":              {set("", true), true, "in Slurm: all nodes are as published" + noted, Fine},
+		"it does not say what it loaded":    {set(plandoc.LoadNotKnown, true), true, "in Slurm: not known: " + plandoc.LoadNotKnown + noted, NotKnown},
+		"nor does it answer now":            {set(plandoc.CannotAsk+"\n"+plandoc.LoadNotKnown, true), true, "in Slurm: not known: " + plandoc.CannotAsk + "\n  " + plandoc.LoadNotKnown + " (asked 40 s ago)\n", NotKnown},
+		"nodes are pending":                 {set(lines, true), true, first + listed + noted, Differs},
+		"pending, asked by others":          {set(lines, true), false, first + listed + noted, Differs},
+		"some wait": {&plandoc.Published{Annotations: map[string]string{plandoc.AnnotationWaits: waits}}, false,
+			"waits: changes of the last hour, until 2026-11-26 12:01:20Z (in 40 s): a\nwaits: pause between publications, until 2026-11-26 12:03:50Z (in 3 min): b: c\nwaits: changes of the last hour, until 2026-11-26 15:03:50Z (in 3 h): d\n", Fine},
 	} {
 		var out strings.Builder
-		if code := Pending(&out, tt.set, tt.asked, now); out.String() != tt.want || code != tt.code {
+		if code := Stands(&out, tt.set, tt.asked, now); out.String() != tt.want || code != tt.code {
 			t.Errorf("%s: %v, said %q, want %v and %q", name, code, out.String(), tt.code, tt.want)
 		}
 	}
@@ -123,7 +128,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("row %d of %d lacks words of %q:\n%s", i, len(whys), want, &out)
 		}
 	}
-	for _, line := range folded(list, 60) {
+	for _, line := range hostlist.Wrap(list, 60) {
 		if len(line) > 60 || !strings.HasSuffix(line, ",") && !strings.HasSuffix(list, line) {
 			t.Errorf("a host list is broken within a name: %q", line)
 		}
@@ -181,24 +186,5 @@ func TestAged(t *testing.T) {
 	}
 	if got := aged(time.Time{}, since); got != "an unknown time" {
 		t.Errorf("no time: %q", got)
-	}
-}
-
-func TestWaits(t *testing.T) {
-	now := time.Date(2026, 11, 26, 12, 2, 0, 0, time.UTC)
-	const text = "settleTime, until 2026-11-26T12:01:59Z: over\nchanges of the last hour, until 2026-11-26T12:02:40Z: a\npause between publications, until 2026-11-26T12:05:10Z: b: c\nchanges of the last hour, until 2026-11-26T15:05:10Z: d\nnot to be read"
-	for name, tt := range map[string]struct {
-		set  *plandoc.Published
-		want string
-	}{
-		"nothing is published": {nil, ""},
-		"nothing waits":        {&plandoc.Published{}, ""},
-		"some wait": {&plandoc.Published{Annotations: map[string]string{plandoc.AnnotationWaits: text}},
-			"waits: changes of the last hour, until 2026-11-26 12:02:40Z (in 40 s): a\nwaits: pause between publications, until 2026-11-26 12:05:10Z (in 3 min): b: c\nwaits: changes of the last hour, until 2026-11-26 15:05:10Z (in 3 h): d\n"},
-	} {
-		var out strings.Builder
-		if Waits(&out, tt.set, now); out.String() != tt.want {
-			t.Errorf("%s: said %q, want %q", name, out.String(), tt.want)
-		}
 	}
 }

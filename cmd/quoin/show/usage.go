@@ -31,6 +31,7 @@ func ExplainUsage(root *cobra.Command) {
 	}
 	// A command with commands below it shows one line of usage, and not two.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	listGlobalLast(root)
 	explainArgs(root)
 }
 
@@ -75,5 +76,13 @@ func CommandGroup(cmd *cobra.Command) {
 			return fmt.Errorf("%w, perhaps %s", err, strings.Join(near, " or "))
 		}
 		return err
+	}
+}
+
+// CallPlugin lets examples of a command, and of all commands below the command, say kubectl quoin.
+func CallPlugin(cmd *cobra.Command) {
+	cmd.Example = strings.NewReplacer("  quoin ", "  kubectl quoin ", "| quoin ", "| kubectl quoin ").Replace(cmd.Example)
+	for _, below := range cmd.Commands() {
+		CallPlugin(below)
 	}
 }

@@ -49,7 +49,7 @@ type Store struct {
 
 // New returns a store in dir, which reads the texts of fabrics too. Nothing is read or written before Run.
 func New(dir string, fabricFiles ...string) *Store {
-	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir), fabrics: cables.NewReader(fabricFiles, nil)}
+	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(filepath.Join(dir, reportdir.Folder)), fabrics: cables.NewReader(fabricFiles, nil)}
 }
 
 // Run watches the reports, the stored plans and the publications until ctx ends, by fsnotify, and by

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -148,6 +149,16 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 	if !lost.node.Lost || !relevant(was, lost) || !relevant(lost, was) {
 		t.Errorf("Kubernetes hears nothing from the node: lost %t, noticed %t, and that it does again %t", lost.node.Lost, relevant(was, lost), relevant(lost, was))
 	}
+}
+
+// slurmdPod is a worker pod as slurm-operator makes it.
+func slurmdPod(i int) *corev1.Pod {
+	name := fmt.Sprintf("slurm-worker-gb200-%05d", i)
+	labels := map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "slurm-worker-gb200",
+		"slinky.slurm.net/cluster": "slurm", "nodeset.slinky.slurm.net/pod-hostname": name, "nodeset.slinky.slurm.net/pod-name": name, "nodeset.slinky.slurm.net/scaling-mode": "StatefulSet"}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "slurm", Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "slurm-worker-gb200", UID: "1", Controller: new(true)}}},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("gb200-%05d", i), Hostname: name}}
 }
 
 // TestSlurmStates keeps Slurm's words of each worker pod. No pass begins when they change,

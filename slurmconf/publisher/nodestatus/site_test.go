@@ -8,7 +8,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -142,14 +141,4 @@ func fabricGPU(index int, change func(*topology.Fabric)) topology.GPU {
 		change(&g.Fabric)
 	}
 	return g
-}
-
-func newBenchSite(b *testing.B, nodes int, m *domain) *site {
-	b.Helper()
-	s := newSite(nodes, m)
-	for i := range s.snap.Nodes {
-		clique := topology.Clique{ClusterUUID: topology.UUID{1}, ID: uint32(i / 18)} //nolint:gosec // small
-		s.snap.Reports[s.snap.Nodes[i].Name].Domain.Clique = clique
-	}
-	return s
 }

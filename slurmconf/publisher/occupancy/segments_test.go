@@ -193,27 +193,3 @@ quoin_block_nodes{block="rack1",publication="pods",state="unavailable",topology=
 		t.Errorf("%d series by a stale answer, %v", n, err)
 	}
 }
-
-// BenchmarkCollect reads the series of 10,008 nodes. Every third one is busy.
-func BenchmarkCollect(b *testing.B) {
-	counts := make([]int, 556)
-	for i := range counts {
-		counts[i] = 18
-	}
-	topologies, placed, gpus, states := racksOf(counts...)
-	for i := range placed {
-		if i%3 == 0 {
-			states[placed[i].Node] = "allocated"
-		}
-	}
-	reg := prometheus.NewRegistry()
-	c := NewSeries(reg)
-	c.Watch(New(nil), states, nil)
-	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := reg.Gather(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -127,29 +127,3 @@ func TestRealFile(t *testing.T) {
 		t.Errorf("the browser complains %q, and asked %q", p, r)
 	}
 }
-
-// BenchmarkRealLarge10008 measures the page of 10,008 nodes in the browser: from the request to
-// the first paint, and from an answer with 101 changed nodes to the end of the drawing.
-func BenchmarkRealLarge10008(b *testing.B) {
-	s := large(b)
-	url, chrome := serve(b, s), start(b, chromerig.Options{})
-	size := len(packed(b, url))
-	var paint, update float64
-	for b.Loop() {
-		var once float64
-		chrome.do(chrome.Open(url), chrome.Wait("document.getElementById('status').textContent === 'live'"), chrome.Wait("performance.getEntriesByName('first-contentful-paint').length"),
-			chrome.Eval("performance.getEntriesByName('first-contentful-paint')[0].startTime", &once))
-		paint += once
-		chrome.do(chrome.Eval(`(() => {
-			const text = JSON.stringify({...data, nodes: data.nodes.map((n, i) => i % 100 ? n : {...n, class: "degraded", state: "GPU or fabric unhealthy, failed or lost"})});
-			const began = performance.now();
-			show(JSON.parse(text), etag);
-			document.getElementById("drawing").getBoundingClientRect();
-			return performance.now() - began;
-		})()`, &once))
-		update += once
-	}
-	b.ReportMetric(paint/float64(b.N), "ms/paint")
-	b.ReportMetric(update/float64(b.N), "ms/update")
-	b.ReportMetric(float64(size), "B/page")
-}

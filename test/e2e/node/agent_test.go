@@ -220,27 +220,6 @@ func TestAgentWritesOnChangeOnly(t *testing.T) {
 	}
 }
 
-// TestAgentOutlivesProbe kills the probe: the report stays as it is and another
-// probe comes.
-func TestAgentOutlivesProbe(t *testing.T) {
-	p := startAgent(t, programs.QuoinTest(t), "20ms")
-	p.until("report and probe", func() bool { return p.settled() && p.probe() != 0 && p.metric("quoin_agent_probe_up") == 1 })
-	before, first := p.files(), p.probe()
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	p.until("another probe has reported", func() bool {
-		pid := p.probe()
-		return pid != 0 && pid != first && p.metric("quoin_agent_probe_up") == 1
-	})
-	if n := p.metric(`quoin_agent_probe_restarts_total{reason="exit"}`); n != 1 {
-		t.Errorf("%v restarts counted, want 1", n)
-	}
-	if diff := cmp.Diff(before, p.files()); diff != "" {
-		t.Errorf("files written though no fact changed (-before +after):\n%s", diff)
-	}
-}
-
 // TestAgentLeavesNoProbe ends the agent in every way.
 func TestAgentLeavesNoProbe(t *testing.T) {
 	quoin := programs.QuoinTest(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
@@ -34,9 +35,7 @@ exec chroot "$@"`
 // gives it to a container: alone.
 func TestImageRoot(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs packages of Debian")
-	}
+	cache.NeedTest(t, "base of Quoin's image", images.Base)
 	base, err := images.Base(t.Context())
 	if err != nil {
 		t.Fatal(err)

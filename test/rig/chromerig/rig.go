@@ -37,8 +37,6 @@ type Options struct {
 	Width, Height int
 	// Dark says that the user likes dark pages. Print shows pages as on paper.
 	Dark, Print bool
-	// AnyCertificate trusts every server, because tests make their own certificates.
-	AnyCertificate bool
 }
 
 // Browser is one window with one page.
@@ -52,7 +50,7 @@ type Browser struct {
 
 // Start starts a browser. Stop ends it.
 func Start(ctx context.Context, o Options) (*Browser, error) {
-	program, err := find()
+	program, err := find(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +63,6 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	}
 	flags := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-gpu", true), chromedp.Flag("force-color-profile", "srgb"), chromedp.WindowSize(o.Width, o.Height))
-	if o.AnyCertificate {
-		flags = append(flags, chromedp.IgnoreCertErrors)
-	}
 	alloc, stopAlloc := chromedp.NewExecAllocator(ctx, flags...)
 	tab, stopTab := chromedp.NewContext(alloc)
 	b := &Browser{ctx: tab, stop: func() {
@@ -86,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	return b, nil
 }
 
-func find() (string, error) {
+func find(context.Context) (string, error) {
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil

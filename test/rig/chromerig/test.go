@@ -3,6 +3,7 @@ package chromerig
 import (
 	"testing"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
@@ -10,9 +11,7 @@ import (
 // that does not start fails it.
 func StartTest(t testing.TB, o Options) *Browser {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Chromium")
-	}
+	cache.NeedTest(t, "Chromium", find)
 	slots.Take(t, slots.Browser)
 	b, err := Start(t.Context(), o)
 	if err != nil {

@@ -11,51 +11,30 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gofrs/flock"
-
 	"github.com/quoin-hpc/quoin/test/rig/cache"
 )
 
 // Unpack returns the folder that has the files, but for usr/share, of some packages of the machine's Debian
 // release, and of all that they depend on and the machine lacks. What was fetched once under a name stays:
-// who wants it again removes the folder. Processes that ask at the same time wait for one.
+// who wants it again removes the folder.
 func Unpack(ctx context.Context, name string, packages ...string) (string, error) {
-	tree := cache.Path("debian-" + name)
-	if _, err := os.Stat(tree); err == nil {
-		return tree, nil
-	}
-	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("fetch %s: %w", strings.Join(packages, ", "), err)
-	}
-	if err := os.MkdirAll(filepath.Dir(tree), 0o755); err != nil {
-		return fail(err)
-	}
-	lock := flock.New(tree + ".lock")
-	if err := lock.Lock(); err != nil {
-		return fail(err)
-	}
-	defer lock.Unlock()
-	if _, err := os.Stat(tree); err == nil {
-		return tree, nil
-	}
-	work, err := os.MkdirTemp(filepath.Dir(tree), "fetch-")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	if err := fetch(ctx, work, packages); err != nil {
-		return fail(err)
-	}
-	if err := os.Rename(filepath.Join(work, "tree"), tree); err != nil {
-		return fail(err)
-	}
-	return tree, nil
+	return cache.Folder("debian-"+name, func(staging string) error {
+		if err := fetch(ctx, staging, packages); err != nil {
+			return fmt.Errorf("fetch %s: %w", strings.Join(packages, ", "), err)
+		}
+		return nil
+	})
 }
 
 // fetch downloads packages, with those that they depend on and that are not installed, and unpacks
-// them into work/tree.
-func fetch(ctx context.Context, work string, packages []string) error {
-	if err := os.MkdirAll(filepath.Join(work, "partial"), 0o755); err != nil {
+// them into a tree.
+func fetch(ctx context.Context, tree string, packages []string) error {
+	work, err := os.MkdirTemp("", "debian-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := os.Mkdir(filepath.Join(work, "partial"), 0o755); err != nil {
 		return err
 	}
 	// Nothing is installed, so there is no reason to wait for who installs something.
@@ -74,11 +53,11 @@ func fetch(ctx context.Context, work string, packages []string) error {
 		return fmt.Errorf("apt-get left %d packages in %s, want %d or more", len(found), work, len(packages))
 	}
 	for _, path := range found {
-		if err := run(ctx, "dpkg", "-x", path, filepath.Join(work, "tree")); err != nil {
+		if err := run(ctx, "dpkg", "-x", path, tree); err != nil {
 			return err
 		}
 	}
-	return os.RemoveAll(filepath.Join(work, "tree/usr/share")) // no rig reads it, and it may be large
+	return os.RemoveAll(filepath.Join(tree, "usr/share")) // no rig reads it, and it may be large
 }
 
 func run(ctx context.Context, name string, args ...string) error {

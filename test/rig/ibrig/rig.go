@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
 )
 
@@ -78,9 +79,8 @@ func Discover(ctx context.Context, dir string, f *Fabric) ([]string, error) {
 // DiscoverTest is Discover for a test. A short run skips the test; a simulation that fails fails it.
 func DiscoverTest(t testing.TB, f *Fabric) []string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the real ibsim and ibnetdiscover")
-	}
+	cache.NeedTest(t, "ibnetdiscover", Build)
+	cache.NeedRoot(t)
 	texts, err := Discover(t.Context(), t.TempDir(), f)
 	if err != nil {
 		t.Fatal(err)

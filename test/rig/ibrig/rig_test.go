@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -226,22 +225,5 @@ func TestFabric(t *testing.T) {
 		if len(leaves) != 9 {
 			t.Errorf("group %s has leaves %v, want 8 and one for storage", name, slices.Collect(maps.Keys(leaves)))
 		}
-	}
-}
-
-// BenchmarkDiscover says how long simulations take. The time grows with the square of the nodes: with
-// 4096 it is more than ibsim gets.
-func BenchmarkDiscover(b *testing.B) {
-	for _, nodes := range []int{64, 139, 512, 2048} {
-		b.Run(strconv.Itoa(nodes), func(b *testing.B) {
-			pods := max(1, nodes/512)
-			f := New(Shape{Pods: pods, Groups: nodes / pods / 32, Nodes: 32, Rails: 8, RailLeaves: true, Spines: 16, Cores: pods - 1})
-			if rest := nodes % 32; rest > 0 {
-				f.AddGroup(rest)
-			}
-			for b.Loop() {
-				DiscoverTest(b, f)
-			}
-		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
@@ -12,6 +13,8 @@ import (
 // short run skips the test.
 func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 	t.Helper()
+	kuberig.NeedTest(t)
+	cache.NeedRoot(t)
 	start := kuberig.StartTest
 	if o.Own {
 		start = kuberig.StartOwnTest

@@ -50,9 +50,9 @@ func driverModule(release string) (modules.Module, error) {
 // chart is the folder of the driver's Helm chart.
 const chart = "deployments/helm/dra-driver-nvidia-gpu"
 
-// Build returns the folder with Kubernetes' own programs, and builds all that the
+// Build returns the folder with Kubernetes' own programs, and makes all that the
 // rig runs when it is not there: about ten minutes on two cores. Each module has a
-// folder of its own and is built anew only when its own go.mod changes.
+// folder of its own, which is built again only if the module's go.mod has changed.
 func Build(ctx context.Context) (string, error) {
 	for _, m := range []modules.Module{monitoringModule, kueueModule, etcdModule, helmModule} {
 		if _, err := m.Folder(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 
 	"github.com/quoin-hpc/quoin/test/rig/modules"
 )
@@ -23,19 +24,18 @@ func HelmProgram(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "helm"), err
 }
 
-// Helm runs Helm and returns what it prints. It reads no configuration of the user.
-func Helm(ctx context.Context, args ...string) (string, error) {
-	program, err := HelmProgram(ctx)
-	if err != nil {
-		return "", err
+// Helm runs Helm and returns what it prints. It reads no configuration of the user. A short run skips the
+// test if Helm is not installed, and another run fails.
+func Helm(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	program, err := HelmProgram(t.Context())
+	if err != nil && testing.Short() {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
-	home, err := os.MkdirTemp("", "helm-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "HOME="+home, "KUBECONFIG=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=", "GOGC=off")
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=", "GOGC=off")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

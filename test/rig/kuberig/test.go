@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
@@ -48,11 +49,9 @@ func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Clust
 	return c
 }
 
-// NeedTest skips the test in a short run. A test that uses Kubernetes' programs and not StartTest
-// calls it.
+// NeedTest skips the test in a short run, and fails it if the programs are not installed. A test that
+// uses Kubernetes' programs and not StartTest calls it.
 func NeedTest(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Kubernetes")
-	}
+	cache.NeedTest(t, "Kubernetes", Build)
 }

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
 )
 
@@ -68,9 +69,8 @@ func Neighbours(ctx context.Context, dir string, cables ...Cable) ([]byte, error
 // fails it.
 func NeighboursTest(t testing.TB, cables ...Cable) []byte {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the real lldpd")
-	}
+	cache.NeedTest(t, "lldpd", Build)
+	cache.NeedRoot(t)
 	out, err := Neighbours(t.Context(), t.TempDir(), cables...)
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/gofrs/flock"
-
 	"github.com/quoin-hpc/quoin/test/rig/cache"
 )
 
@@ -38,8 +36,7 @@ type Module struct {
 	Keep   []string
 }
 
-// Folder returns the folder with the module's programs and files, and makes it when
-// it is not there. Processes that ask at the same time wait for one.
+// Folder returns the folder of the cache with the module's programs and files.
 func (m Module) Folder(ctx context.Context) (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
@@ -50,40 +47,12 @@ func (m Module) Folder(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", m.Name, err)
 	}
-	return Once("rig-"+m.Name+"-"+key, func(staging string) error {
+	return cache.Folder("rig-"+m.Name+"-"+key, func(staging string) error {
 		if err := m.build(ctx, from, staging); err != nil {
 			return fmt.Errorf("build %s: %w", m.Name, err)
 		}
 		return nil
 	})
-}
-
-// Once returns a folder of the user's cache, and lets build make it when it is not
-// there. Processes that ask at the same time wait for one.
-func Once(name string, build func(staging string) error) (string, error) {
-	dir := cache.Path(name)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", err
-	}
-	lock := flock.New(dir + ".lock")
-	if err := lock.Lock(); err != nil {
-		return "", err
-	}
-	defer lock.Unlock()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	staging := dir + ".new"
-	if err := os.RemoveAll(staging); err != nil {
-		return "", err
-	}
-	if err := os.Mkdir(staging, 0o755); err != nil {
-		return "", err
-	}
-	if err := build(staging); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(staging, dir)
 }
 
 // key is of all that decides what is built.

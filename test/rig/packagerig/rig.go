@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
 )
 
@@ -34,6 +35,8 @@ const calls = "calls"
 // New returns a root where nothing is installed.
 func New(t *testing.T) *Root {
 	t.Helper()
+	cache.NeedTest(t, "rpm", Build)
+	cache.NeedRoot(t)
 	tree, err := Build(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -15,13 +15,13 @@ func TestCallsOf(t *testing.T) {
 		want [][]string
 	}{
 		"a line in two":     {"quoin fit -N 4 \\\n  --segment 2\n", [][]string{{"fit", "-N", "4", "--segment", "2"}}},
-		"a pipe and a list": {"kubectl get nodes -o json | quoin map --nodes - && bin/quoin status; quoin job", [][]string{{"map", "--nodes", "-"}, {"status"}, {"job"}}},
+		"a pipe and a list": {"kubectl get nodes -o json | quoin map --nodes - && bin/quoin doctor; quoin job", [][]string{{"map", "--nodes", "-"}, {"doctor"}, {"job"}}},
 		"in a pod":          {"kubectl -n quoin-node exec POD -- quoin job", [][]string{{"job"}}},
 		"a comment":         {"# quoin one\nquoin two # quoin three\n", [][]string{{"two"}}},
 		"quotes":            {`quoin plan approve "a b" 'c d'` + "\n", [][]string{{"plan", "approve", "a b", "c d"}}},
 		"a substitution":    {`sacctmgr set AdminComment="$(quoin job 7 -o json)"` + "\nX=$(quoin version)\n", [][]string{{"job", "7", "-o", "json"}, {"version"}}},
 		"as root":           {"sudo /usr/bin/quoin doctor\nKUBECONFIG=x quoin map", [][]string{{"doctor"}, {"map"}}},
-		"here-documents":    {"kubectl apply -f - <<'END' | quoin job\nquoin no\n  END\nquoin map <<-X\n\tX\nquoin status\n", [][]string{{"job"}, {"map"}, {"status"}}},
+		"here-documents":    {"kubectl apply -f - <<'END' | quoin job\nquoin no\n  END\nquoin map <<-X\n\tX\nquoin doctor\n", [][]string{{"job"}, {"map"}, {"doctor"}}},
 		"no call":           {"ls quoin\nhelm upgrade quoin manifests/chart\n./quoin-hook prolog\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,23 +42,5 @@ func TestRealServerRefuses(t *testing.T) {
 	promrig.NeedTest(t)
 	if _, err := promrig.Start(t.Context(), t.TempDir(), "nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a wrong configuration: %v", err)
-	}
-}
-
-// TestRealBuild asks for the programs from several places at once, none of which
-// has them yet.
-func TestRealBuild(t *testing.T) {
-	promrig.NeedTest(t)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	var wg sync.WaitGroup
-	dirs, errs := make([]string, 3), make([]error, 3)
-	for i := range dirs {
-		wg.Go(func() { dirs[i], errs[i] = promrig.Build(t.Context()) })
-	}
-	wg.Wait()
-	for i := range dirs {
-		if errs[i] != nil || dirs[i] != dirs[0] {
-			t.Errorf("%d: %s, %v; the first got %s", i, dirs[i], errs[i], dirs[0])
-		}
 	}
 }

@@ -1,6 +1,10 @@
 package promrig
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/quoin-hpc/quoin/test/rig/cache"
+)
 
 // StartTest starts a Prometheus that ends with the test. A short run skips the
 // test; a server that does not start fails it.
@@ -15,14 +19,9 @@ func StartTest(t testing.TB, config string) *Server {
 	return s
 }
 
-// NeedTest fails a test that needs the programs when they cannot be had. A short
+// NeedTest fails a test that needs the programs when they are not installed. A short
 // run skips it.
 func NeedTest(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Prometheus")
-	}
-	if _, err := Build(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	cache.NeedTest(t, "Prometheus", Build)
 }

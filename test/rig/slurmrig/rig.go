@@ -44,30 +44,31 @@ var (
 // Releases lists the releases that a rig can run.
 func Releases() []Release { return []Release{Slurm2605, Slurm2411} }
 
+// folder is the name of the release's chroot in the cache, and more are packages that it has beside
+// Slurm's daemons and commands.
+func (r Release) folder() (name, more string) {
+	if r == Slurm2605 {
+		return "slurm-" + r.Debian + "-rest", ",slurmrestd,slurm-wlm-jwt-plugin"
+	}
+	return "slurm-" + r.Debian, ""
+}
+
 // Root is the release's chroot.
 func (r Release) Root() string {
-	name := "slurm-" + r.Debian
-	if r == Slurm2605 { // it has slurmrestd too
-		name += "-rest"
-	}
+	name, _ := r.folder()
 	return cache.Path(name)
 }
 
-// Build makes the release's chroot, or finds it made. It takes about half a
+// Build returns the release's chroot, and makes it when it is not there. It takes about half a
 // minute the first time.
-func Build(ctx context.Context, r Release) error {
-	if _, err := os.Stat(filepath.Join(r.Root(), "usr/sbin/slurmctld-wlm")); err == nil {
+func (r Release) Build(ctx context.Context) (string, error) {
+	name, more := r.folder()
+	return cache.Folder(name, func(staging string) error {
+		if out, err := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh", staging, r.Debian, more).CombinedOutput(); err != nil {
+			return fmt.Errorf("build Slurm %s: %w\n%s", r.Slurm, err, out)
+		}
 		return nil
-	}
-	more := ""
-	if r == Slurm2605 {
-		more = ",slurmrestd,slurm-wlm-jwt-plugin"
-	}
-	out, err := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh", r.Root(), r.Debian, more).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("build Slurm %s: %w\n%s", r.Slurm, err, out)
-	}
-	return nil
+	})
 }
 
 // Cluster is a running Slurm.
@@ -123,7 +124,7 @@ func Start(ctx context.Context, r Release, dir string, conf Config) (*Cluster, e
 
 // startEmpty makes a rig without a daemon. The files have a slurm.conf.
 func startEmpty(ctx context.Context, r Release, dir string, conf Config) (*Cluster, error) {
-	if err := Build(ctx, r); err != nil {
+	if _, err := r.Build(ctx); err != nil {
 		return nil, err
 	}
 	dir, err := filepath.Abs(dir)

@@ -6,16 +6,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
-// NeedTest skips the test in a short run. A test that works for long before it starts a Slurm
-// calls it first.
+// NeedTest skips the test in a short run, and fails it if no Slurm can run. A test that works for
+// long before it starts a Slurm calls it first.
 func NeedTest(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
+	for _, r := range Releases() {
+		cache.NeedTest(t, "Slurm", r.Build)
 	}
+	cache.NeedRoot(t)
 }
 
 // StartTest starts a Slurm that ends with the test. A short run skips the test; a Slurm that

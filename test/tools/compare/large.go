@@ -36,7 +36,7 @@ func large(ctx context.Context, o options) ([]figure, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return nil, err
 	}
-	var walls, cpus []time.Duration
+	var walls []time.Duration
 	peak := 0
 	for range largeRuns {
 		cmd := exec.CommandContext(ctx, quoin, "render", "--nodes", path, "--dir", filepath.Join(o.dir, "files"))
@@ -49,13 +49,11 @@ func large(ctx context.Context, o options) ([]figure, error) {
 			return nil, fmt.Errorf("quoin render of %d nodes: %w", o.manyRacks*rackNodes, err)
 		}
 		walls = append(walls, time.Since(began))
-		cpus = append(cpus, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 		peak = max(peak, kib)
 	}
 	what := fmt.Sprintf("quoin render of %d nodes (%d MB of kubectl's JSON), whole process: ", o.manyRacks*rackNodes, len(data)/1e6)
 	return []figure{
 		{what + "time", fmt.Sprintf("%.2f s", median(walls).Seconds())},
-		{"  processor time", fmt.Sprintf("%.2f s", median(cpus).Seconds())},
 		{"  most memory resident", fmt.Sprintf("%d MiB", peak/1024)},
 	}, nil
 }

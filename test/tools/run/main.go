@@ -1,25 +1,30 @@
-// Command run builds what the tests need, compiles the tests, and runs them: first all of the
-// one, then all of the other, so that no test competes with a compiler. It says which step it
-// is in, prints a line when the tests of a package end, and says at the end what failed.
+// Command run builds what the tests run, and then runs tests by gotestsum. It lends API servers to them.
+//
+//	run -setup
+//	run [FLAG...] PACKAGE...
+//
+// FLAG is one of go test.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
+	"strconv"
 	"syscall"
-	"time"
 
+	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/test/rig/ibrig"
 	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 	"github.com/quoin-hpc/quoin/test/rig/lldprig"
+	"github.com/quoin-hpc/quoin/test/rig/modules"
 	"github.com/quoin-hpc/quoin/test/rig/packagerig"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
@@ -28,145 +33,95 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		if !errors.Is(err, errFailed) && !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, err)
-		}
+	err := run(ctx, os.Args[1:])
+	stop()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) { // the command has said why
+		err = errors.New("run one of the failed tests again: go test -count=1 -run '^NAME$' ./PACKAGE")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// errFailed says that tests have failed. What failed was printed.
-var errFailed = errors.New("tests failed")
-
 func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	onlySetup := flags.Bool("setup", false, "build what the tests need, and stop")
-	o := options{out: os.Stdout}
-	// Most tests on real parts wait for most of their time, so there are more than cores.
-	cores := runtime.GOMAXPROCS(0)
-	flags.IntVar(&o.packages, "p", cores+1, "run the tests of so many `packages` at once")
-	flags.IntVar(&o.parallel, "parallel", 2*cores, "run so many tests of a package at once")
-	flags.StringVar(&o.run, "run", "", "run the tests whose names match the `regexp`")
-	flags.StringVar(&o.skip, "skip", "", "leave out the tests whose names match the `regexp`")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if err := setup(ctx); err != nil || *onlySetup {
-		return err
-	}
-	tests, err := compile(ctx, flags.Args())
-	if err != nil {
-		return err
-	}
-	step("%d packages have tests. %d at once run, and %d tests of each", len(tests), o.packages, o.parallel)
-	stopLender, err := lend(ctx)
-	if err != nil {
-		return err
-	}
-	defer stopLender()
-	return o.runAll(ctx, tests)
-}
-
-var begun = time.Now()
-
-// step says what begins.
-func step(format string, args ...any) {
-	fmt.Printf("== %s  %s\n", clock(time.Since(begun)), fmt.Sprintf(format, args...))
-}
-
-func clock(d time.Duration) string {
-	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
-}
-
-// setup builds and fetches what the tests run, if it is not in the cache.
-func setup(ctx context.Context) error {
-	step("what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover, lldpd and rpm (the first time ten minutes on two cores)")
-	for _, r := range slurmrig.Releases() {
-		if err := slurmrig.Build(ctx, r); err != nil {
+	fmt.Println("== what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover, lldpd and rpm (the first time ten minutes on two cores)")
+	for _, p := range parts() {
+		dir, err := p.build(ctx)
+		if err != nil {
 			return err
 		}
-		fmt.Printf("Slurm %s is in %s\n", r.Slurm, r.Root())
+		fmt.Printf("%s: %s\n", p.name, dir)
 	}
-	kubernetes, err := kuberig.Build(ctx)
-	if err != nil {
-		return err
+	if slices.Equal(args, []string{"-setup"}) {
+		return nil
 	}
-	fmt.Printf("Kubernetes %s is in %s\n", kuberig.Version, kubernetes)
-	prometheus, err := promrig.Build(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("Prometheus is in %s\n", prometheus)
-	infiniband, err := ibrig.Build(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("ibsim and ibnetdiscover are in %s\n", infiniband)
-	lldp, err := lldprig.Build(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("lldpd is in %s\n", lldp)
-	packages, err := packagerig.Build(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("rpm is in %s\n", packages)
-	return nil
-}
-
-// testProgram is the compiled tests of a package.
-type testProgram struct{ pkg, dir, path string }
-
-// compile compiles the tests of packages, and the programs that they run.
-func compile(ctx context.Context, packages []string) ([]testProgram, error) {
-	step("compile the tests (the first time six minutes on two cores)")
+	fmt.Println("== this repository's programs, and the tests (the first time six minutes on two cores)")
 	if err := programs.BuildAll(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.Setenv(programs.Built, "yes"); err != nil {
-		return nil, err
-	}
-	folder, err := programs.Folder()
+	program, err := runner.Folder(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}`
-	list, err := exec.CommandContext(ctx, "go", append([]string{"list", "-f", format}, packages...)...).Output()
-	if err != nil {
-		return nil, fmt.Errorf("list the packages: %w", said(err))
-	}
-	// go test names a program by the last word of its package. So packages of one such word have
-	// their programs in folders of their own.
-	var tests []testProgram
-	groups, seen := map[string][]string{}, map[string]int{}
-	for line := range strings.Lines(string(list)) {
-		pkg, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
-		name := filepath.Base(pkg)
-		group := filepath.Join(folder, fmt.Sprintf("tests-%d", seen[name]))
-		seen[name]++
-		groups[group] = append(groups[group], pkg)
-		tests = append(tests, testProgram{pkg: pkg, dir: dir, path: filepath.Join(group, name+".test")})
-	}
-	for group, pkgs := range groups {
-		if err := os.MkdirAll(group, 0o755); err != nil {
-			return nil, err
-		}
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", group + "/"}, pkgs...)...)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return nil, fmt.Errorf("compile the tests: %w", err)
-		}
-	}
-	return tests, nil
+	// Most tests on real parts wait for most of their time, so more run at once than there are cores. A tenth of
+	// the processor time of all tests would go into collecting garbage.
+	cores := runtime.GOMAXPROCS(0)
+	gotestsum := []string{filepath.Join(program, runner.Name), "--format=pkgname", "--format-hide-empty-pkg", "--", "-count=1", "-vet=off", "-ldflags=-s -w", "-exec=env GOGC=400",
+		"-timeout=2h", "-p=" + strconv.Itoa(cores+1), "-parallel=" + strconv.Itoa(2*cores)}
+	return lend(ctx, append(gotestsum, args...))
 }
 
-// said adds what a program wrote to stderr to the error of its end.
-func said(err error) error {
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return fmt.Errorf("%w\n%s", err, exit.Stderr)
+var runner = modules.Module{Name: "gotestsum", Programs: map[string]string{"gotestsum": "gotest.tools/gotestsum"}, Env: []string{"CGO_ENABLED=0"}}
+
+// part is what a rig needs.
+type part struct {
+	name  string
+	build func(context.Context) (string, error)
+}
+
+// parts are what the rigs outside the box need.
+func parts() []part {
+	all := []part{
+		{"Kubernetes " + kuberig.Version, kuberig.Build},
+		{"Prometheus", promrig.Build},
+		{"ibsim and ibnetdiscover", ibrig.Build},
+		{"lldpd", lldprig.Build},
+		{"rpm", packagerig.Build},
+		{"gotestsum", runner.Folder},
+		{"the base of Quoin's image", images.Base},
 	}
+	for _, r := range slurmrig.Releases() {
+		all = append(all, part{"Slurm " + r.Slurm, r.Build})
+	}
+	return all
+}
+
+// lend runs a command, and lends API servers to the tests in it. The tests find the programs current.
+func lend(ctx context.Context, args []string) error {
+	dir, err := os.MkdirTemp("", "quoin-lender-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "socket")
+	socket, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("lend API servers: %w", err)
+	}
+	lending, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		loans, started := kuberig.Lend(lending, socket, dir)
+		fmt.Printf("%d API servers were lent %d times\n", started, loans)
+	}()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), kuberig.Lender+"="+path, programs.Built+"=yes")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	err = cmd.Run()
+	stop()
+	<-done
 	return err
 }

@@ -20,12 +20,10 @@ import (
 // own agent.
 const connections = 8
 
-// transport shares the connections, sets the token of the request's context, and counts the
-// bytes of bodies.
+// transport shares the connections, and sets the token of the request's context.
 type transport struct {
 	all  []http.RoundTripper
 	next atomic.Int64
-	sent atomic.Int64
 }
 
 func newTransport() *transport {
@@ -44,26 +42,23 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	t.sent.Add(max(0, req.ContentLength))
 	return t.all[t.next.Add(1)%connections].RoundTrip(req)
 }
 
 // agents are the clients of all agents.
 type agents struct {
-	transport *transport
-	client    kubernetes.Interface
-	reports   *nodereport.Client
+	client  kubernetes.Interface
+	reports *nodereport.Client
 }
 
 func newAgents(c *kuberig.Cluster) (*agents, error) {
-	t := newTransport()
-	rc := &rest.Config{Host: c.Config().Host, Transport: t, QPS: -1}
+	rc := &rest.Config{Host: c.Config().Host, Transport: newTransport(), QPS: -1}
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server as agents: %w", err)
 	}
 	reports, err := nodereport.NewClient(rc)
-	return &agents{t, client, reports}, err
+	return &agents{client, reports}, err
 }
 
 // agent keeps the report of one node as an agent does, without its daemon.

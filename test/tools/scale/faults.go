@@ -17,7 +17,6 @@ type replica struct {
 	running atomic.Pointer[process]
 	stopped atomic.Bool
 	front   *front
-	clock   string // the file that its clock follows, see buildWithClock
 }
 
 // trial is a cluster with two replicas to which faults happen.
@@ -41,12 +40,6 @@ func (b *bencher) letHappen(ctx context.Context) error {
 	t := &trial{bencher: b}
 	b.publisher.kill()
 	defer t.close()
-	var err error
-	if b.clock {
-		if b.program, err = b.buildWithClock(ctx); err != nil {
-			return err
-		}
-	}
 	for i := range 2 {
 		if err := t.add(ctx, i); err != nil {
 			return err
@@ -55,45 +48,16 @@ func (b *bencher) letHappen(ctx context.Context) error {
 	if err := t.moves(ctx, "two publishers start"); err != nil {
 		return err
 	}
-	all := []fault{
+	for _, f := range []fault{
 		{"etcd is saved", t.save},
 		{"the API server is killed and comes back", t.serverKilled},
 		{"the watch has expired", t.watchExpired},
 		{"the leader is cut off", t.leaderCut},
 		{"the leader sleeps past its Lease", t.leaderSleeps},
-	}
-	if b.clock {
-		all = append(all,
-			fault{"an hour passes on all clocks", t.hourPasses},
-			fault{"etcd is restored from an hour ago", t.restored},
-			fault{"the leader's clock goes an hour ahead", func(ctx context.Context) error { return t.clockJumps(ctx, 2*hour) }},
-			fault{"the leader's clock goes two hours back", func(ctx context.Context) error { return t.clockJumps(ctx, 0) }})
-	} else {
-		all = append(all, fault{"etcd is restored", t.restored})
-	}
-	for _, f := range all {
+		{"etcd is restored", t.restored},
+	} {
 		if err := t.happens(ctx, f.name, f.do); err != nil {
 			return err
-		}
-	}
-	if err := t.killedAtEach(ctx); err != nil {
-		return err
-	}
-	return b.diskFull(ctx)
-}
-
-// killedAtEach kills the leader before and after each kind of write.
-func (t *trial) killedAtEach(ctx context.Context) error {
-	for _, write := range []struct{ method, path string }{
-		{"PATCH", "/configmaps/quoin-plan-default"}, {"PATCH", "/configmaps/quoin-slurm"}, {"PATCH", "/nodes/"}, {"PUT", "/leases/"},
-	} {
-		for _, after := range []bool{false, true} {
-			when := map[bool]string{false: "before", true: "after"}[after]
-			name := fmt.Sprintf("kill -9 %s %s %s", when, write.method, write.path)
-			at := trap{method: write.method, path: write.path, after: after}
-			if err := t.happens(ctx, name, func(ctx context.Context) error { return t.killed(ctx, at) }); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -144,9 +108,9 @@ func (t *trial) add(ctx context.Context, n int) error {
 	if err := f.kubeconfig(path); err != nil {
 		return err
 	}
-	r := &replica{front: f, clock: t.path(name + ".clock")}
+	r := &replica{front: f}
 	start := func() error {
-		p, err := startPublisher(t.program, t.path("quoin.yaml"), path, t.path(name+".log"), "QUOIN_CLOCK="+r.clock)
+		p, err := startPublisher(t.program, t.path("quoin.yaml"), path, t.path(name+".log"))
 		if err == nil {
 			r.running.Store(p)
 		}
@@ -313,7 +277,6 @@ func (t *trial) restored(ctx context.Context) error {
 			again[m] = t.elsewhere(m)
 		}
 	}
-	newest := t.revisions.last()
 	if err := t.cluster.Restore(ctx, t.saved); err != nil {
 		return err
 	}
@@ -333,12 +296,7 @@ func (t *trial) restored(ctx context.Context) error {
 	if _, err := t.revisions.until(ctx, t.joined()); err != nil {
 		return fmt.Errorf("as it was saved: %w", err)
 	}
-	age := newest.written.Sub(t.revisions.after(newest).written)
-	if t.clock && age < hour*time.Second {
-		return fmt.Errorf("the restored files are %s older than the last ones: want an hour", age)
-	}
-	fmt.Fprintf(t.stdout, "as it was saved %s after the restore, files that are %s older than the last ones; %d agents report again\n",
-		time.Since(began).Round(100*time.Millisecond), age, len(again))
+	fmt.Fprintf(t.stdout, "as it was saved %s after the restore; %d agents report again\n", time.Since(began).Round(100*time.Millisecond), len(again))
 	for m, report := range again {
 		if err := m.say(ctx, report); err != nil {
 			return err
@@ -348,27 +306,4 @@ func (t *trial) restored(ctx context.Context) error {
 		return nil
 	}
 	return each(ctx, rack, t.site.join)
-}
-
-// killed kills the leader at a request of its own that a move of a node causes.
-func (t *trial) killed(ctx context.Context, at trap) error {
-	leader, _, err := t.leader(ctx)
-	if err != nil {
-		return err
-	}
-	process := leader.running.Load()
-	at.do = func() { _ = process.cmd.Process.Kill() } // it is there
-	leader.front.set(&at)
-	if err := t.move(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-process.ended:
-	case <-time.After(waitLimit):
-		return fmt.Errorf("no such request within %s", waitLimit)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	_, _, err = t.leader(ctx) // either of them
-	return err
 }

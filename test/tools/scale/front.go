@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,8 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 )
 
-// front stands between one publisher and the API server. It can cut the connection, and act
-// at a request.
+// front stands between one publisher and the API server. It can cut the connection.
 type front struct {
 	address string
 	server  *http.Server
@@ -28,15 +26,6 @@ type front struct {
 	mu   sync.Mutex
 	ends context.Context // done when the connection is cut
 	cut  context.CancelFunc
-	trap *trap
-}
-
-// trap is what happens once at the first request that matches: before the API server gets
-// it, or after the API server has done it.
-type trap struct {
-	method, path string // PATCH, and what the path ends with or contains
-	after        bool
-	do           func()
 }
 
 // newFront starts a front of the API server that a kubeconfig names. It adds the token,
@@ -65,15 +54,8 @@ func newFront(kubeconfig string) (*front, error) {
 		FlushInterval: -1,
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:      log.New(io.Discard, "", 0),
-		ModifyResponse: func(r *http.Response) error {
-			f.spring(r.Request, true)
-			return nil
-		},
 	}
 	f.server = &http.Server{ErrorLog: proxy.ErrorLog, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // on this machine
-		if f.spring(r, false) {
-			panic(http.ErrAbortHandler) // the API server does not get it
-		}
 		f.mu.Lock()
 		ends := f.ends
 		f.mu.Unlock()
@@ -97,26 +79,6 @@ func (f *front) join() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ends, f.cut = context.WithCancel(context.Background())
-}
-
-// set sets the trap.
-func (f *front) set(t *trap) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.trap = t
-}
-
-// spring springs the trap if it is for this request, and reports whether it was.
-func (f *front) spring(r *http.Request, after bool) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	t := f.trap
-	if t == nil || t.after != after || r.Method != t.method || !strings.Contains(r.URL.Path, t.path) {
-		return false
-	}
-	f.trap = nil
-	t.do()
-	return true
 }
 
 // close ends the front.

@@ -27,7 +27,6 @@ type options struct {
 	events bool
 	faults bool
 	slurm  bool
-	clock  bool   // some faults are of the clock, for which Go's own packages are built
 	dir    string // for all files
 	stdout io.Writer
 }
@@ -50,7 +49,6 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.BoolVar(&o.events, "events", true, "measure events")
 	flags.BoolVar(&o.faults, "faults", true, "let faults happen")
 	flags.BoolVar(&o.slurm, "slurm", true, "have a real slurmctld load some of the published files while jobs run")
-	flags.BoolVar(&o.clock, "clock", true, "let clocks jump, for which the publisher is built in some minutes")
 	flags.StringVar(&o.dir, "dir", "", "the folder of logs and data, kept; empty: a temporary one")
 	if err := flags.Parse(args); err != nil {
 		return err

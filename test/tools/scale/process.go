@@ -26,9 +26,8 @@ type process struct {
 	ended   chan struct{}
 }
 
-// startPublisher starts the program as its manifest does, with more environment. It dies with
-// this process.
-func startPublisher(program, config, kubeconfig, log string, env ...string) (*process, error) {
+// startPublisher starts the program as its manifest does. It dies with this process.
+func startPublisher(program, config, kubeconfig, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start publisher: %w", err)
@@ -36,7 +35,7 @@ func startPublisher(program, config, kubeconfig, log string, env ...string) (*pr
 	defer file.Close()
 	p := &process{address: loopback.Address(9836), began: time.Now(), ended: make(chan struct{})}
 	p.cmd = exec.Command(program, "publisher", "--times", confirm, "--config", config, "--kubeconfig", kubeconfig, "--listen", p.address)
-	p.cmd.Env = append(append(os.Environ(), "GOMEMLIMIT="+memoryLimit, "GOGC=100"), env...)
+	p.cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memoryLimit, "GOGC=100")
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -58,11 +57,8 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// usage is what a process uses. Bytes are counted since its start.
-type usage struct {
-	peakMiB, residentMiB, heapMiB int
-	read, written                 int64
-}
+// usage is the memory of a process.
+type usage struct{ peakMiB, residentMiB int }
 
 // forgetPeak makes the next usage tell the peak from now on.
 func (p *process) forgetPeak() error {
@@ -73,20 +69,10 @@ func (p *process) file(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), name)
 }
 
-// usage reads what the process uses now. What it reads and writes are nearly all bytes of
-// its connections.
-func (p *process) usage(ctx context.Context) (u usage, err error) {
+// usage reads what the process uses now.
+func (p *process) usage() (usage, error) {
 	status, err := numbers(p.file("status"))
-	if err != nil {
-		return u, err
-	}
-	io, err := numbers(p.file("io"))
-	if err != nil {
-		return u, err
-	}
-	heap, err := p.series(ctx, "go_memstats_heap_alloc_bytes")
-	const kib, mib = 10, 20
-	return usage{int(status["VmHWM"] >> (mib - kib)), int(status["VmRSS"] >> (mib - kib)), int(heap) >> mib, io["rchar"], io["wchar"]}, err
+	return usage{int(status["VmHWM"] / 1024), int(status["VmRSS"] / 1024)}, err
 }
 
 // numbers reads the lines "key: number" of a file.

@@ -29,10 +29,8 @@ const (
 type revision struct {
 	at     time.Time // when this process saw it
 	number string
-	// written is when the files were written, by the publisher's clock.
-	written time.Time
-	files   map[string]string
-	blocks  map[string][]string // of the block topology, without empty ones
+	files  map[string]string
+	blocks map[string][]string // of the block topology, without empty ones
 }
 
 // revisions are all versions of the published files, and what is wrong with any.
@@ -71,7 +69,6 @@ func (r *revisions) add(obj any) {
 		return
 	}
 	next := &revision{at: time.Now(), number: cm.Annotations[plandoc.AnnotationRevision], files: map[string]string{}}
-	next.written, _ = time.Parse(time.RFC3339, cm.Annotations[plandoc.AnnotationPublished]) // zero if there is none
 	for _, name := range plandoc.OwnFiles {
 		if text, is := cm.Data[name]; is {
 			next.files[name] = text
@@ -100,13 +97,6 @@ func (r *revisions) last() *revision {
 		return nil
 	}
 	return r.all[len(r.all)-1]
-}
-
-// after returns the version that came after another.
-func (r *revisions) after(other *revision) *revision {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.all[slices.Index(r.all, other)+1]
 }
 
 func (r *revisions) count() int {

@@ -124,7 +124,7 @@ func (s *shot) take(ctx context.Context, path string) error {
 	if err == nil {
 		var png []byte
 		if png, err = b.Picture(); err == nil { //nolint:contextcheck // the browser has one of its own
-			err = write(path, png)
+			err = os.WriteFile(path, png, 0o644)
 		}
 	}
 	stop()

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/test/rig/modules"
+	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -48,7 +48,7 @@ func Base(ctx context.Context) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(text)
-	dir, err := modules.Once("box-base-"+hex.EncodeToString(sum[:6]), func(staging string) error {
+	dir, err := cache.Folder("box-base-"+hex.EncodeToString(sum[:6]), func(staging string) error {
 		fmt.Fprintln(os.Stderr, "fetching the packages of Quoin's image (once)")
 		if out, err := exec.CommandContext(ctx, script, runtime.GOARCH, filepath.Join(staging, rootFile)).CombinedOutput(); err != nil {
 			return fmt.Errorf("base.sh: %w\n%s", err, out)
@@ -64,7 +64,7 @@ const rootFile = "root.tar"
 // debian returns a tar file of packages, and makes it when it is not there.
 func debian(ctx context.Context, name, release string, args ...string) (string, error) {
 	sum := sha256.Sum256([]byte(release + strings.Join(args, "\n")))
-	dir, err := modules.Once("box-"+name+"-"+hex.EncodeToString(sum[:6]), func(staging string) error {
+	dir, err := cache.Folder("box-"+name+"-"+hex.EncodeToString(sum[:6]), func(staging string) error {
 		fmt.Fprintf(os.Stderr, "fetching packages of %s (once)\n", name)
 		mirror, err := mirror(ctx)
 		if err != nil {
