@@ -70,7 +70,9 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	}
 	names := func(limit string, seconds int) bool {
 		found := lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: seconds})
-		return slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Reason == "PrologTooShort" && strings.Contains(f.Message, limit) })
+		return slices.ContainsFunc(found, func(f topology.Finding) bool {
+			return f.Reason == "PrologTooShort" && strings.Contains(f.Message, limit)
+		})
 	}
 	const ever = 1 << 20
 	prolog, batch := number("PrologTimeout", "PrologEpilogTimeout"), number("BatchStartTimeout")
