@@ -74,7 +74,13 @@ func TestFullDisk(t *testing.T) {
 					job    string
 					want   string
 				}{{m.Clear, "1", "22\n"}, {m.Set, "333", "22\n333\n"}, {m.Clear, "22", "333\n"}, {m.Clear, "333", blankLine}, {m.Set, "1", "1\n"}, {m.Set, "22", "1\n22\n"}} {
-					must(step.change(step.job, []string{"0"}))
+					var err error
+					for range 100 { // a busy machine may stop the reader while it has the spare file open
+						if err = step.change(step.job, []string{"0"}); !isFull(err) {
+							break
+						}
+					}
+					must(err)
 					if got := files(t, dir)["0"]; got != step.want {
 						t.Fatalf("the file is %q, want %q", got, step.want)
 					}

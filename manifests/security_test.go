@@ -60,7 +60,7 @@ func TestRights(t *testing.T) {
 		{"--set", "config.publicationDefaults.slurmNames=pod:a=b"},
 		{"--set", "config.publicationDefaults.fabricFiles={configmaps:a=b}"},
 	} {
-		out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1", "--set", kuberig.Image}, values...)...)
+		out, err := kuberig.Helm(t, append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1", "--set", kuberig.Image}, values...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

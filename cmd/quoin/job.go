@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
 // jobOptions are the flags of quoin job.
@@ -27,7 +28,8 @@ type jobOptions struct {
 	start       string
 	all         bool
 
-	slurm       *jobSlurm // or nil
+	asks        bool           // Slurm about a job that runs
+	slurm       *client.Client // nil if nobody can be asked
 	runDirGiven bool
 	now         func() time.Time
 	zone        *time.Location
@@ -77,9 +79,11 @@ Exit status: 1 if the job is not known here.`,
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
 			if s.Store != nil {
-				if o.slurm, err = openJobSlurm(s); err != nil {
+				pub, err := s.Publication()
+				if err != nil {
 					return err
 				}
+				o.asks, o.slurm = true, slurmOnce(pub)
 			}
 			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
 		},
@@ -107,7 +111,7 @@ func (o *jobOptions) check(args []string) error {
 
 // source says where jobs are looked for.
 func (o *jobOptions) source() report.Source {
-	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.slurm != nil}
+	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.asks}
 }
 
 func (o *jobOptions) view() report.View {
@@ -139,8 +143,8 @@ func (o *jobOptions) skip(err error) {
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	all, err := o.source().Read()
-	if err == nil && o.slurm != nil {
-		all, err = o.slurm.add(ctx, id, all, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
+	if err == nil && o.asks {
+		all, err = addNames(ctx, o.slurm, id, all, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
 	}
 	if err != nil {
 		return err
@@ -148,7 +152,7 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	runs := report.Of(all, id, o.all)
 	if len(runs) == 0 {
 		where := "no record in " + o.runDir + ", and no summary of it"
-		if o.slurm != nil {
+		if o.asks {
 			where = "it does not run according to Slurm; " + where
 		}
 		if len(o.summaryDirs) > 0 {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -15,33 +14,18 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
-// jobSlurm asks the Slurm of a publication for the name and the array of a job that runs. It also
-// finds jobs that have no record here.
-type jobSlurm struct {
-	// slurm is nil if nobody can be asked.
-	slurm *client.Client
-}
-
-func openJobSlurm(s *session.Session) (*jobSlurm, error) {
-	pub, err := s.Publication()
-	if err != nil {
-		return nil, err
-	}
-	return &jobSlurm{slurmOnce(pub)}, nil
-}
-
-// add returns the runs with Slurm's names. If only Slurm knows the job, add adds its run.
-// Slurm is not asked about a job that has ended. If there is a record of the job and Slurm cannot be
-// asked, add tells warn why.
-func (p *jobSlurm) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
+// addNames returns the runs with Slurm's names. If only Slurm knows the job, addNames adds its run. slurm is nil if
+// nobody can be asked. Slurm is not asked about a job that has ended. If there is a record of the job and Slurm cannot
+// be asked, addNames tells warn why.
+func addNames(ctx context.Context, slurm *client.Client, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	known := report.Of(runs, id, true)
-	if len(known) > 0 && (p.slurm == nil || !slices.ContainsFunc(known, func(r report.Run) bool { return !r.Ended() })) {
+	if len(known) > 0 && (slurm == nil || !slices.ContainsFunc(known, func(r report.Run) bool { return !r.Ended() })) {
 		return runs, nil
 	}
-	if p.slurm == nil {
+	if slurm == nil {
 		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set %s, or give --summary-dir", id, slurmKeys)
 	}
-	a := p.slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
+	a := slurm.Newer(ctx, client.Question{Jobs: true}, time.Now())
 	switch {
 	case a.Err != nil && len(known) == 0:
 		return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
