@@ -238,10 +238,8 @@ const (
 	ReasonMemoryErrors    = "MemoryErrors"
 	ReasonFactUnreadable  = "FactUnreadable"
 	ReasonFactsStale      = "FactsStale"
-	// ReasonUnsettled: the facts come from an earlier reading.
-	ReasonUnsettled = "FactsUnsettled"
-	// ReasonMoreProblems is the last problem of a report that holds no more of them.
-	ReasonMoreProblems = "MoreProblems"
+	ReasonUnsettled       = "FactsUnsettled"
+	ReasonMoreProblems    = "MoreProblems"
 )
 
 // LosesGPU reports whether the problem is that the driver has a GPU that cannot be read.

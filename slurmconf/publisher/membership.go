@@ -8,12 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons of problems of publications whose nodes annotations place.
-const (
-	ReasonMembershipWaits = "MembershipWaits"
-	ReasonGresNamesNodes  = "GresNamesNodes"
-)
-
 // placedByAnnotation reports whether Node annotations alone place the nodes of m.
 func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool {
 	inFile := map[string]string{}

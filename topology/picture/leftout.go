@@ -22,9 +22,6 @@ type group struct {
 	names  []string
 }
 
-// maxWhy bounds the words that say why, because the nodes stand beside.
-const maxWhy = 48
-
 // groupsOf are the nodes in no block, by reason. Without any block they are the nodes below no switch.
 func groupsOf(plan *topology.Plan, d *drawer) []group {
 	byReason := map[string][]string{}
@@ -36,8 +33,8 @@ func groupsOf(plan *topology.Plan, d *drawer) []group {
 	}
 	var out []group
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		names := byReason[reason]
-		out = append(out, group{reason, cut(cmp.Or(topology.Explain(reason).Meaning, "no place"), maxWhy), hostlist.Compress(names), len(names), names})
+		names := byReason[reason] // they stand beside why, which is short
+		out = append(out, group{reason, cut(cmp.Or(topology.Explain(reason).Meaning, "no place"), 48), hostlist.Compress(names), len(names), names})
 	}
 	return out
 }
