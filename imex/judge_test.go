@@ -122,7 +122,7 @@ func TestJudgeDomain(t *testing.T) {
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
 		{name: "no domain", spoil: problem(NoDomain), others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
 		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "do so"}},
-		{name: "forbidden", spoil: problem(DomainForbidden), others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
+		{name: "forbidden", spoil: problem(NoDomain), others: verdict(ReasonDomainProblem), says: []string{"seen so", "do so"}},
 		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All", Remedy: "do so"}
 			s.entry(1, func(m *Member) { m.Ready = false })

@@ -139,7 +139,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		s.Domain.UID = ""
 	}
 	if one(15) {
-		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainForbidden, DomainDeleting}), Message: "why", Remedy: "wait"}
+		s.Domain.Problem = topology.Finding{Reason: pick([]string{ReasonNoDriver, NoDomain, DomainDiffers, DomainDeleting}), Message: "why", Remedy: "wait"}
 	}
 	if s.Join == JoinSlurmd && one(2) {
 		for i := range s.Claims {

@@ -59,7 +59,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 }
 
 // warned are the problems of single GPUs that a Prolog warns of.
-var warned = []string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded, topology.ReasonRowsPending, topology.ReasonUncorrectedECC, topology.ReasonGPULost, topology.ReasonGPUMissing}
+var warned = []string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded, topology.ReasonMemoryErrors, topology.ReasonGPULost, topology.ReasonGPUMissing}
 
 // faults returns what a Prolog warns of: GPUs that are gone, or that somebody has to reset or repair, and
 // the node's fabric. A GPU that NVML does not show has no UUID, so each job hears of it.

@@ -37,7 +37,7 @@ func ReadYAML(name string, data []byte) ([]Section, []topology.Finding) {
 		items = r.items(root.Content[0], "the file", "topologies")
 	}
 	if len(items) == 0 && len(r.All) == 0 {
-		r.Fatal(1, ReasonEmptyFile, "want a list of topologies, each beginning with `- topology: NAME`, or no file at all", "there is no topology in the file")
+		r.Fatal(1, ReasonNoTopology, "want a list of topologies, each beginning with `- topology: NAME`, or no file at all", "there is no topology in the file")
 	}
 	sections := make([]Section, len(items))
 	for i, n := range items {
@@ -90,7 +90,7 @@ func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
 	case yaml.MappingNode:
 		return []*yaml.Node{n}
 	}
-	r.Fatal(n.Line, ReasonWrongType, "want a list of "+of, "%s: %q is no list", where, n.Value)
+	r.Fatal(n.Line, syntax.ReasonBadValue, "want a list of "+of, "%s: %q is no list", where, n.Value)
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
 func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(key string, v *yaml.Node)) {
 	want := "want keys " + strings.Join(allowed, ", ")
 	if n.Kind != yaml.MappingNode {
-		r.Fatal(n.Line, ReasonWrongType, want, "%s is no mapping", what)
+		r.Fatal(n.Line, syntax.ReasonBadValue, want, "%s is no mapping", what)
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -124,7 +124,7 @@ func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(
 func (r *yamlReader) text(n *yaml.Node, key string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.Fatal(n.Line, ReasonWrongType, "want text, and host lists as one text such as n[001-018]", "%s is a list or a mapping", key)
+		r.Fatal(n.Line, syntax.ReasonBadValue, "want text, and host lists as one text such as n[001-018]", "%s is a list or a mapping", key)
 		return ""
 	case n.Tag == "!!null" && n.Style == 0:
 		return ""
@@ -139,7 +139,7 @@ func (r *yamlReader) truth(n *yaml.Node, key string) bool {
 		return false
 	case "true", "yes", "y", "t", "on", "1":
 	default:
-		r.Warn(n.Line, ReasonWrongType, "write true or false", "%s: %q counts as true", key, n.Value)
+		r.Warn(n.Line, syntax.ReasonBadValue, "write true or false", "%s: %q counts as true", key, n.Value)
 	}
 	return true
 }
@@ -173,12 +173,12 @@ func (r *yamlReader) section(n *yaml.Node) Section {
 		return s
 	}
 	if s.Name == "" {
-		r.Warn(n.Line, syntax.ReasonNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
+		r.Warn(n.Line, syntax.ReasonName, "begin every entry with `- topology: NAME`", "the topology has no name")
 	}
 	if len(kinds) == 1 {
 		s.Kind = kinds[0]
 	} else {
-		r.Fatal(n.Line, ReasonKind, "want exactly one of block, tree, flat", "topology %q has %d kinds (%s)", s.Name, len(kinds), strings.Join(kinds, ", "))
+		r.Fatal(n.Line, ReasonBadTopology, "want exactly one of block, tree, flat", "topology %q has %d kinds (%s)", s.Name, len(kinds), strings.Join(kinds, ", "))
 	}
 	return s
 }
@@ -200,7 +200,7 @@ func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 		})
 	default:
 		if n.Kind != yaml.MappingNode {
-			r.Fatal(n.Line, ReasonWrongType, "want a mapping", "%s is no mapping", kind)
+			r.Fatal(n.Line, syntax.ReasonBadValue, "want a mapping", "%s is no mapping", kind)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (r *yamlReader) units(n *yaml.Node, what, first string, others ...string) [
 			}
 		})
 		if !hasName && item.Kind == yaml.MappingNode {
-			r.Fatal(item.Line, syntax.ReasonNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
+			r.Fatal(item.Line, syntax.ReasonName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
 		}
 		if u.HasNodes && u.HasChildren {
 			r.NotJudged(item.Line, "switch %s has nodes and children", u.Name)

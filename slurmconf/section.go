@@ -33,10 +33,9 @@ type Unit struct {
 
 // The reasons of readers.
 const (
-	ReasonEmptyFile  = "EmptyFile"
-	ReasonWrongType  = "WrongType"
-	ReasonKind       = "TopologyKind"
-	ReasonBlockSizes = "BlockSizes"
+	ReasonNoTopology  = "NoTopology"
+	ReasonBadTopology = "BadTopology"
+	ReasonBlockSizes  = "BlockSizes"
 )
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are

@@ -74,10 +74,8 @@ type Compute struct {
 
 // Problems of a node's adapters.
 const (
-	// ReasonAdaptersUnsure: it is not certain which adapters are for compute.
 	ReasonAdaptersUnsure = "AdaptersUnsure"
-	// ReasonAdapterSlow: an adapter for compute is slower than others of its kind.
-	ReasonAdapterSlow = "AdapterSlow"
+	ReasonAdapterSlow    = "AdapterSlow"
 )
 
 // roles are the witnesses that an adapter is for compute, the best first. The first one that some

@@ -7,10 +7,10 @@ func TestFindingSaysAll(t *testing.T) {
 		f    Finding
 		want string
 	}{
-		"line": {Finding{Subject: Subject{File: "topology.conf", Line: 3}, Severity: Fatal, Reason: "ShortBlock", Message: "block b has 3 nodes", Remedy: "add one"},
-			"topology.conf:3: fatal: block b has 3 nodes (ShortBlock); add one"},
+		"line": {Finding{Subject: Subject{File: "topology.conf", Line: 3}, Severity: Fatal, Reason: "BlockSizes", Message: "block b has 3 nodes", Remedy: "add one"},
+			"topology.conf:3: fatal: block b has 3 nodes (BlockSizes); add one"},
 		"node":  {Finding{Subject: Subject{Node: "n1"}, Reason: "NoDomain", Message: "no clique"}, "n1: NoDomain: no clique"},
-		"thing": {Finding{Subject: Subject{Thing: "block b1"}, Reason: "UnitDiffers", Message: "m"}, "block b1: UnitDiffers: m"},
+		"thing": {Finding{Subject: Subject{Thing: "block b1"}, Reason: "SlurmDiffers", Message: "m"}, "block b1: SlurmDiffers: m"},
 		"none":  {Finding{Reason: "FewGroups", Message: "m"}, "FewGroups: m"},
 	} {
 		if got := tt.f.String(); got != tt.want {

@@ -226,59 +226,44 @@ const (
 	PeerUnknown   = "unknown"   // the daemon does not say it
 )
 
-// The problems of a GPU with an Xid that asks people for something, and of one for which
-// NVML does so itself.
+// Reasons that agents report. The table Reasons explains them.
 const (
-	// ReasonXidCritical: the class of the Xid is critical.
-	ReasonXidCritical = "XidCritical"
-	// ReasonXidLook: the Xid may be harmless or not.
-	ReasonXidLook = "XidLook"
-	// ReasonRecoveryNeeded: no program can use the GPU before it is reset, or the machine is
-	// restarted.
-	ReasonRecoveryNeeded = "RecoveryNeeded"
-	// ReasonRecoveryAdvised: programs run on, and NVML asks for something less than a reset.
+	ReasonXidCritical     = "XidCritical"
+	ReasonXidLook         = "XidLook"
+	ReasonRecoveryNeeded  = "RecoveryNeeded"
 	ReasonRecoveryAdvised = "RecoveryAdvised"
+	ReasonGPUUnreadable   = "GPUUnreadable"
+	ReasonGPULost         = "GPULost"
+	ReasonGPUMissing      = "GPUMissing"
+	ReasonMemoryErrors    = "MemoryErrors"
+	ReasonFactUnreadable  = "FactUnreadable"
+	ReasonFactsStale      = "FactsStale"
+	ReasonUnsettled       = "FactsUnsettled"
+	ReasonMoreProblems    = "MoreProblems"
 )
-
-// ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
-const ReasonGPUUnreadable = "GPUUnreadable"
-
-// ReasonGPULost is the problem of a GPU that the driver has on PCI and that NVML does not show.
-const ReasonGPULost = "GPULost"
 
 // LosesGPU reports whether the problem is that the driver has a GPU that cannot be read.
 func (p Finding) LosesGPU() bool { return p.Reason == ReasonGPUUnreadable || p.Reason == ReasonGPULost }
-
-// ReasonGPUMissing is the problem of a GPU that the node had in an earlier report.
-const ReasonGPUMissing = "GPUMissing"
-
-// ReasonFactUnreadable is the problem of a fact that could not be read.
-const ReasonFactUnreadable = "FactUnreadable"
-
-// ReasonUnsettled is the problem of a report whose facts come from an earlier
-// reading, because the machine kept changing while it was read.
-const ReasonUnsettled = "FactsUnsettled"
-
-// ReasonFactsStale is the problem of a report that no probe has confirmed for minutes.
-const ReasonFactsStale = "FactsStale"
-
-// ReasonMoreProblems is the last problem of a report that holds no more of them.
-const ReasonMoreProblems = "MoreProblems"
 
 // ReasonOther is the reason of a reported problem whose own reason nobody knows. Series
 // count by reason, and a machine can report any.
 const ReasonOther = "other"
 
-// reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, ReasonGPULost, ReasonGPUMissing, ReasonUncorrectedECC, ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, ReasonAdapterSlow, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
-
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {
-	if !slices.Contains(reported, p.Reason) {
+	if !slices.ContainsFunc(Reasons[0].Words, func(w Word) bool { return w.Reason == p.Reason }) {
 		p.Reason, p.Message = ReasonOther, p.Reason+": "+p.Message
 	}
 	return p
 }
+
+// Reasons of a node's labels, and of its GPUs beside those of its neighbours.
+const (
+	ReasonLabelDiffers       = "LabelDiffers"
+	ReasonLabelWithoutDomain = "LabelWithoutDomain"
+	ReasonCliqueMalformed    = "CliqueLabelMalformed"
+	ReasonProductsDiffer     = "ProductsDiffer"
+)
 
 // UsesMIG reports whether MIG is on. Then the GPU has no NVLinks.
 func (g GPU) UsesMIG() bool { return g.MIGEmpty || len(g.MIG) > 0 }

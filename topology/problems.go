@@ -7,32 +7,15 @@ import (
 	"slices"
 )
 
-// ReasonProductsDiffer is the problem of a node whose GPUs are not those of its clique.
-const ReasonProductsDiffer = "ProductsDiffer"
-
-// What labels say that name no NVLink domain: that there is none, or nothing that can be read.
-const (
-	ReasonCliqueMalformed     = "CliqueLabelMalformed"
-	ReasonCliqueWithoutDomain = "CliqueLabelWithoutDomain"
-	ReasonDomainWithoutDomain = "DomainLabelWithoutDomain"
-)
-
-// ReasonRowsPending is the problem of a GPU whose memory rows wait until a reset remaps them.
-const ReasonRowsPending = "RowsPending"
-
-// RowsPendingProblem returns the problem.
+// RowsPendingProblem is of a GPU whose memory rows wait until a reset remaps them.
 func RowsPendingProblem(uuid string) Finding {
-	return Finding{Reason: ReasonRowsPending, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
+	return Finding{Reason: ReasonMemoryErrors, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
 }
 
-// ReasonUncorrectedECC is the problem of a GPU that has had uncorrected ECC errors since the driver was
-// loaded.
-const ReasonUncorrectedECC = "UncorrectedECC"
-
-// UncorrectedECCProblem returns the problem. It has no number, which would have the report written at
-// each error.
+// UncorrectedECCProblem is of a GPU that has had uncorrected ECC errors since the driver was loaded. It has no number,
+// which would have the report written at each error.
 func UncorrectedECCProblem(uuid string) Finding {
-	return Finding{Reason: ReasonUncorrectedECC, Message: "GPU " + uuid + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"}
+	return Finding{Reason: ReasonMemoryErrors, Message: "GPU " + uuid + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"}
 }
 
 // Problems returns the problems of the node's labels and of its report.

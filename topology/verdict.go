@@ -2,15 +2,13 @@ package topology
 
 // What a node's NVLink fabric is. Package fabric judges it.
 const (
-	ReasonFabricHealthy = "FabricHealthy"
-	ReasonNoFabric      = "NoFabric"
-	ReasonFabricUnread  = "FabricUnread"
-	// ReasonFabricInProgress: the GPUs register, and have not done so for long yet.
+	ReasonFabricHealthy    = "FabricHealthy"
+	ReasonNoFabric         = "NoFabric"
+	ReasonFabricUnread     = "FabricUnread"
 	ReasonFabricInProgress = "FabricInProgress"
 	// ReasonFabricNotReady: the GPUs have not registered for long, or their registration failed. If NVLink
 	// ends in the machine, two causes look alike, and the verdict is unknown.
-	ReasonFabricNotReady = "FabricNotReady"
-	// ReasonFabricMissing: the GPUs say that they have no fabric, and the node should have one.
+	ReasonFabricNotReady    = "FabricNotReady"
 	ReasonFabricMissing     = "FabricMissing"
 	ReasonDomainImplausible = "DomainImplausible"
 	ReasonTwoCliques        = "TwoCliques"

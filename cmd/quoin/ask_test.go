@@ -35,10 +35,10 @@ func TestCheckAsks(t *testing.T) {
 	}
 	check(0, "compared: topology default\nsame: Slurm has all 4 nodes where the plan has them\n")
 	write("nodes", strings.Replace(files["nodes"], `{"name":"n1",`, `{"name":"n1","topology":"default:b2",`, 1))
-	check(1, "n1: NotAsPublished: Slurm has it in default:b2 by its own Topology=, published is default:b1: scontrol update nodename=NAME topology=default:b1\ncompared: topology default\ndiffers: 1 of 4 nodes are not in Slurm as in the plan\n")
+	check(1, "n1: SlurmDiffers: Slurm has it in default:b2 by its own Topology=, published is default:b1: scontrol update nodename=NAME topology=default:b1\ncompared: topology default\ndiffers: 1 of 4 nodes are not in Slurm as in the plan\n")
 	write("nodes", files["nodes"])
 	write("shown", strings.SplitAfter(files["shown"], "\n")[0])
-	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
+	check(1, "n[3-4]: SlurmDiffers: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
 	write("shown", strings.Replace(files["shown"], "BlockName=b1", "BlockName=r1", 1))
 	check(1, "the same groups under other names: r1 = b1\ncompared: topology default\ndiffers: Slurm has all 4 nodes in the same groups as the plan, but the groups have other names\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")

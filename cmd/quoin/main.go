@@ -67,6 +67,7 @@ installation. Then quoin lint judges the files, and quoin check compares Slurm w
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand(), newStatusCommand())
+	root.AddCommand(newReasonsTopic())
 	show.CommandGroup(root)
 	show.ExplainUsage(root)
 	if filepath.Base(os.Args[0]) == "kubectl-quoin" { // kubectl calls it so, for kubectl quoin

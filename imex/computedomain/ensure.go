@@ -97,7 +97,7 @@ func (c *Cluster) whyNot(err error) topology.Finding {
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		return why(imex.DomainForbidden, fmt.Sprintf("is not there, and the publisher may not create it: %v", err), "allow the publisher to get, list, watch and create ComputeDomains, or create it by hand")
+		return why(imex.NoDomain, fmt.Sprintf("is not there, and the publisher may not create it: %v", err), "allow the publisher to get, list, watch and create ComputeDomains, or create it by hand")
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		return why(imex.NoDomain, "cannot be created: there is no such namespace", "create the namespace, or name another one by imex.namespace")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):

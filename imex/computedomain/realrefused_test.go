@@ -60,7 +60,7 @@ func TestRealRefused(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), `the DeviceClasses of NVIDIA's DRA driver not read yet: deviceclasses.resource.k8s.io is forbidden`), err.Error()
 	})
 	allow("see")
-	d := domainIs(t, c, "may not be made", reasonIs(imex.DomainForbidden))
+	d := domainIs(t, c, "may not be made", reasonIs(imex.NoDomain))
 	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Remedy, "allow the publisher") {
 		t.Errorf("the problem is %+v", d.Problem)
 	}

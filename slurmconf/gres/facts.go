@@ -15,13 +15,10 @@ import (
 // nvidiaGPUFlag makes Slurm set the variables of NVIDIA GPUs only.
 const nvidiaGPUFlag = "nvidia_gpu_env"
 
-// The reasons of problems with a node's lines in gres.conf.
+// The reasons of problems with lines in gres.conf.
 const (
-	// ReasonGPUMissing names a node that has lost GPUs. What is published of it stays, because
-	// Slurm would drain the node for shorter lines.
-	ReasonGPUMissing = topology.ReasonGPUMissing
-	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
+	ReasonLine       = "GresLine"
 )
 
 // FromFacts returns the gres.conf lines of every node that has GPUs. published
@@ -68,7 +65,7 @@ func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) 
 	case unknown != "":
 		p.Message = unknown + "; without a line, or AutoDetect, slurmctld drains a node that has GPUs in slurm.conf"
 	case keep && f.Report != nil && devices(old) > devices(lines):
-		p.Reason = ReasonGPUMissing
+		p.Reason = topology.ReasonGPUMissing
 		p.Message = fmt.Sprintf("reports %d GPU devices, %d before; gres.conf stays as it is, because slurmctld drains a node with fewer GPUs than Gres= has", devices(lines), devices(old))
 	default:
 		return topology.Finding{}, false

@@ -122,7 +122,7 @@ func (s *scanner) line(c *syntax.Line) {
 		l.AutoDetect = ""
 	}
 	if l.Name == "" && (l.AutoDetect == "" || len(values) > 0) {
-		s.Warn(c.Number, syntax.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
+		s.Warn(c.Number, syntax.ReasonName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
 		values = nil
 	}
 	for _, v := range values {
@@ -152,7 +152,7 @@ func (s *scanner) set(l *Line, key, value string) {
 		l.Cores = value
 	case "links":
 		if l.Links = readLinks(value); l.Links == nil {
-			s.Warn(l.Number, "Links", "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", "Links=%s: slurmd ignores it", value)
+			s.Warn(l.Number, ReasonLine, "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", "Links=%s: slurmd ignores it", value)
 		}
 	case "flags":
 		if l.Flags = strings.FieldsFunc(value, func(r rune) bool { return r == ',' }); len(l.Flags) == 0 {
@@ -168,7 +168,7 @@ func (s *scanner) files(line int, key, value string) []string {
 	case errors.Is(err, hostlist.ErrNotPlain) || err == nil && len(files) == 0:
 		s.NotJudged(line, "%s: %q is no plain list of files", key, hostlist.Shorten(value))
 	case err != nil:
-		s.Fatal(line, syntax.ReasonHostlist, "want such as /dev/nvidia[0-3]", "%s: %v", key, err)
+		s.Fatal(line, syntax.ReasonBadValue, "want such as /dev/nvidia[0-3]", "%s: %v", key, err)
 	}
 	return files
 }

@@ -25,11 +25,11 @@ func (l *linter) lintBlocks(s *slurmconf.Section, m *membership) {
 			base = count
 		}
 		if count < base && !l.Release.Does(slurmconf.EmptyUnits) {
-			l.Fatal(u.Line, "ShortBlock", "set BlockSizes to the size of the smallest block, or add nodes", "block %s has %d nodes, fewer than the base block size %d, and Slurm %s does not start with it", u.Name, count, base, l.Release)
+			l.Fatal(u.Line, slurmconf.ReasonBlockSizes, "set BlockSizes to the size of the smallest block, or add nodes", "block %s has %d nodes, fewer than the base block size %d, and Slurm %s does not start with it", u.Name, count, base, l.Release)
 		}
 	}
 	if base == 0 && !m.partly {
-		l.Fatal(s.Units[0].Line, "NoBaseBlockSize", "set BlockSizes, or give a block nodes that slurm.conf knows", "no block has nodes and BlockSizes is not set")
+		l.Fatal(s.Units[0].Line, slurmconf.ReasonBlockSizes, "set BlockSizes, or give a block nodes that slurm.conf knows", "no block has nodes and BlockSizes is not set")
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
@@ -37,7 +36,7 @@ func (l *linter) lintCgroup(f File) {
 	switch {
 	case slices.Contains(yes, value):
 	case !slices.Contains(no, value):
-		l.Fatal(at, slurmconf.ReasonWrongType, "want yes or no", "ConstrainDevices=%s: Slurm refuses the whole file", hostlist.Shorten(value))
+		l.Fatal(at, syntax.ReasonBadValue, "want yes or no", "ConstrainDevices=%s: Slurm refuses the whole file", hostlist.Shorten(value))
 	case l.gpus:
 		l.Warn(at, "DevicesNotConstrained", "set ConstrainDevices=yes", "ConstrainDevices is not yes: a job sees all GPUs of its node, not only its own")
 	}

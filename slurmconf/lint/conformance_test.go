@@ -89,7 +89,7 @@ func notJudged(f topology.Finding) bool { return f.Reason == "NotJudged" }
 // loadsSlowly reports whether Lint refuses a file that slurmctld takes, because a larger
 // one of this shape would keep slurmctld busy for minutes.
 func loadsSlowly(f topology.Finding) bool {
-	return f.Reason == "TreeTooHigh" || f.Reason == "TooManySwitches"
+	return f.Reason == "TreeTooLarge"
 }
 
 func eachRelease(t *testing.T, f func(t *testing.T, release slurmconf.Release)) {

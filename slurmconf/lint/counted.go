@@ -53,7 +53,7 @@ func (l *linter) lintGresOf(n *Node, names []string, given bool) {
 	case !l.isType(gpuName):
 		l.Fatal(n.Line, reasonUnknownGres, "add gpu to GresTypes in slurm.conf", "%s: gpu is not in GresTypes: Slurm ignores Gres= of these nodes, and they have no GPUs", nodes)
 	case !given && l.Files == AllHosts:
-		l.Fatal(n.Line, "FewerGPUs", "write gres.conf beside slurm.conf", "%s: there is no gres.conf, and with enable_configless the nodes have none of their own, so they lack %s: slurmctld drains them", nodes, gresText(n.Gres.GPUs))
+		l.Fatal(n.Line, reasonFewerGPUs, "write gres.conf beside slurm.conf", "%s: there is no gres.conf, and with enable_configless the nodes have none of their own, so they lack %s: slurmctld drains them", nodes, gresText(n.Gres.GPUs))
 	case !given:
 		l.note(names, topology.Unknown, "there is no gres.conf here")
 		l.NotJudged(n.Line, "%s: there is no gres.conf here, so it is not known whether the nodes have %s: they do if each has a gres.conf of its own", nodes, gresText(n.Gres.GPUs))

@@ -14,11 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-const (
-	reasonFewerGPUs = "FewerGPUs"
-	reasonMoreGPUs  = "MoreGPUs"
-)
-
 // lintConf compares the lines of a group of nodes with what slurm.conf says of them.
 // What has slurmctld drain a node is fatal, because the node stays drained when the
 // file is put right. GPUs that a node detects are not known here.
@@ -26,7 +21,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	counted := a.conf.Gres.GPUs
 	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(counted) > 1 {
-		g.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
+		g.Fatal(1, reasonGresLine, "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(counted))
 		return
 	}
 	here, _ := gres.Count(gpus)
@@ -82,11 +77,11 @@ func (g *gresFile) lintTaken(a *nodeGroup, want gres.GPUCount, lines []gres.Line
 	}
 	const threads = "Cores are cores, not hardware threads: "
 	if len(outside) > 0 {
-		g.drains(a, outside[0].Number, "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
+		g.drains(a, outside[0].Number, reasonCores, threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
 			fmt.Sprintf("%s are more than slurm.conf's %s has", coresText(outside), socketsText(a.conf)))
 	}
 	if len(apart) > 0 {
-		g.drains(a, apart[0].Number, reasonNotSocket, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
+		g.drains(a, apart[0].Number, reasonCores, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
 			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(g.Release), socketsText(a.conf)))
 	}
 	return have < want.Count || len(apart) > 0
@@ -198,7 +193,7 @@ func (g *gresFile) lintFound(a *nodeGroup, line int, way string) {
 		})
 	}
 	of(drained, func(same *nodeGroup) {
-		g.drains(same, line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
+		g.drains(same, line, reasonCores, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=%s finds the cores of each GPU, and of %s %s", way, drained[0], why[drained[0]]))
 	})
 	of(unknown, func(same *nodeGroup) {
 		g.note(unknown, topology.Unknown, why[unknown[0]])

@@ -26,15 +26,15 @@ func TestLintNodes(t *testing.T) {
 		want    string
 	}{
 		"it fits":              {good, 0, ""},
-		"four sockets":         {node(4, 16, eight), 0, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more line) are not one socket or all of slurm.conf's Sockets=4 CoresPerSocket=16: slurmctld drains them (CoresNotSocket)"},
+		"four sockets":         {node(4, 16, eight), 0, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more line) are not one socket or all of slurm.conf's Sockets=4 CoresPerSocket=16: slurmctld drains them (Cores)"},
 		"of an older release":  {node(4, 16, eight), slurmconf.Release2411, ""},
-		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more line) are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (CoresNotSocket)"},
-		"fewer cores":          {node(1, 32, eight), 0, "gres.conf:2: fatal: n[3-4]: Cores=32-63 are more than slurm.conf's Sockets=1 CoresPerSocket=32 has: slurmctld drains them (CoresOutside)"},
+		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more line) are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (Cores)"},
+		"fewer cores":          {node(1, 32, eight), 0, "gres.conf:2: fatal: n[3-4]: Cores=32-63 are more than slurm.conf's Sockets=1 CoresPerSocket=32 has: slurmctld drains them (Cores)"},
 		"more GPUs":            {node(2, 32, gres.GPUCount{Type: "h100", Count: 9}), 0, "gres.conf:2: fatal: n[3-4]: 8 gpus of type h100 here, 9 in slurm.conf: slurmctld drains them (FewerGPUs)"},
 		"another type":         {node(2, 32, gres.GPUCount{Type: "H100", Count: 8}), 0, "gres.conf:1: fatal: n[3-4]: 0 gpus of type H100 here, 8 in slurm.conf: slurmctld drains them (FewerGPUs)"},
 		"fewer GPUs":           {node(2, 32, gres.GPUCount{Type: "", Count: 4}), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 4 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
 		"no GPUs":              {node(1, 1), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 0 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
-		"some with a type":     {node(2, 32, eight, gres.GPUCount{Type: "", Count: 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresTypes)"},
+		"some with a type":     {node(2, 32, eight, gres.GPUCount{Type: "", Count: 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresLine)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Release: tt.release, GresTypes: []string{"gpu"}, KnownNodes: []string{"n1", "n2", "n3", "n4"}, Nodes: map[string]*Node{"n1": good, "n2": good, "n3": tt.node, "n4": tt.node}}
@@ -71,7 +71,7 @@ func TestLintGresWords(t *testing.T) {
 	}{
 		"no Type":          {"Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no Type: slurmctld drains it (FewerGPUs); write Type=h100", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, Gres: gres.Counts{GPUs: h100}}}, nil},
 		"no File":          {"Name=gpu Type=h100 Count=8\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no File, and slurmd ignores them: slurmctld drains it (FewerGPUs); write File=", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, Gres: gres.Counts{GPUs: h100}}}, nil},
-		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more line) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (CoresOutside); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, Gres: gres.Counts{GPUs: h100}}}, nil},
+		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more line) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (Cores); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, Gres: gres.Counts{GPUs: h100}}}, nil},
 		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 4}}},
 		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 16}}},
 		"reports":          {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Sockets: 2}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2}}},
@@ -79,7 +79,7 @@ func TestLintGresWords(t *testing.T) {
 			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Sockets: 8}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2, Drains: "GPU X is next to CPUs 0-7"}}},
 		"no GPUs":       {"AutoDetect=nvidia\n", uncounted, map[string]*Node{"n1": {}}, nil},
 		"nothing known": {"NodeName=n1 AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, nil},
-		"a part of a socket": {"\nAutoDetect=nvidia\n", "gres.conf:2: fatal: n1: AutoDetect=nvidia finds the cores of each GPU, and of n1 GPU X is next to CPUs 0-7: slurmctld drains it (CoresNotSocket); write lines with File for these nodes",
+		"a part of a socket": {"\nAutoDetect=nvidia\n", "gres.conf:2: fatal: n1: AutoDetect=nvidia finds the cores of each GPU, and of n1 GPU X is next to CPUs 0-7: slurmctld drains it (Cores); write lines with File for these nodes",
 			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}}, map[string]gres.Registration{"n1": {Count: 8, Drains: "GPU X is next to CPUs 0-7"}}},
 		"MIG": {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts 56 of type h100_1g.10gb: slurmctld drains it (FewerGPUs); write AutoDetect=nvml, or a line with MultipleFiles for each instance",
 			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: []gres.GPUCount{{Type: "h100_1g.10gb", Count: 56}}}}}, map[string]gres.Registration{"n1": {Count: 56}}},
@@ -87,7 +87,7 @@ func TestLintGresWords(t *testing.T) {
 			map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}, "n2": {}}, nil},
 		"a node without GPUs, and the line has names": {"NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}}, "n2": {}}, nil},
 		"no node has GPUs":                            {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", uncounted, map[string]*Node{"n1": {}, "n2": {}}, nil},
-		"cloud":                                       {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Cloud: true}}, map[string]gres.Registration{"n1": {Count: 8}}},
+		"cloud":                                       {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetect); write lines with File for these nodes", map[string]*Node{"n1": {Gres: gres.Counts{GPUs: h100}, Cloud: true}}, map[string]gres.Registration{"n1": {Count: 8}}},
 		"two Types":                                   {"Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n", "", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:a:1,gpu:b:1")}}, nil},
 		"an empty Type": {"Name=gpu Type= File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus here, 8 in slurm.conf; a Type= is empty and takes the next word for its value: File=/dev/nvidia[0-7]: slurmctld drains it (FewerGPUs); write a Type behind Type=, or leave the key out",
 			map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:8")}}, nil},
@@ -99,7 +99,7 @@ func TestLintGresWords(t *testing.T) {
 		"other words of Gres=": {"Name=gpu File=/dev/nvidia[0-1]\n", "slurm.conf:3: unknown: n1: it is not known what gpu:4x in Gres= counts: want such as gpu:h100:8 (NotJudged); check it with Slurm itself\n" +
 			"slurm.conf:3: warning: n1: GPU in Gres= is not in GresTypes: Slurm ignores it (UnknownGres); write such as gpu:h100:8, in small letters, or add the name to GresTypes", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:2,GPU:2,gpu:4x"), Line: 3}}, nil},
 		"shards that are not in GresTypes": {"Name=gpu File=/dev/nvidia0\nName=shard Count=8\nName=shard Count=8\n", "gres.conf:2: warning: shard is not in GresTypes: slurmd ignores its lines (UnknownGres); add the name to GresTypes in slurm.conf", map[string]*Node{"n1": {Gres: gres.ReadCounts("gpu:1")}}, nil},
-		"nodes not known":                  {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
+		"nodes not known":                  {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (FewerGPUs); write File=, or AutoDetect", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, Found: tt.found}

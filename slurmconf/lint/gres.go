@@ -90,16 +90,16 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 		g.about(nil, func() { g.NotJudged(l.Number, "lines of Name=%s are not judged: want gpu", l.Name) })
 		return
 	case !g.isType(l.Name):
-		if !g.said[saying{reason: l.Name}] {
+		if !g.said[saying{what: l.Name}] {
 			g.Warn(l.Number, reasonUnknownGres, "add the name to GresTypes in slurm.conf", "%s is not in GresTypes: slurmd ignores its lines", hostlist.Shorten(l.Name))
 		}
-		g.said[saying{reason: l.Name}] = true
+		g.said[saying{what: l.Name}] = true
 		return
 	case !slices.Contains(sharedNames, l.Name): // see OtherGRES
 		return
 	}
 	for _, f := range g.about(nil, func() { g.lintLine(&l, found) }) {
-		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
+		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonBadValue
 		l.bad = l.bad || f.Severity == topology.Fatal
 	}
 	g.about(nil, func() { g.lintAutoDetect(&l) })
@@ -157,7 +157,7 @@ func (g *gresFile) lintNodeName(l *gresLine, index int32) {
 	case errors.Is(err, hostlist.ErrNotPlain):
 		g.NotJudged(l.Number, "NodeName: %v", err)
 	case err != nil:
-		g.Warn(l.Number, reasonHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
+		g.Warn(l.Number, syntax.ReasonBadValue, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
 		nodes = nil
 	}
 	l.forNone = len(nodes) == 0
@@ -201,9 +201,9 @@ func (g *gresFile) lintDevicesOf(l *gresLine) {
 	case len(l.MultipleFiles) == 1:
 		g.NotJudged(l.Number, "MultipleFiles has one file: want File for a device of one file")
 	case l.Count > 0 && n != l.Count:
-		g.report(l, "Count", "leave Count out if there are files", "Count=%d and %d devices in the files", l.Count, n)
+		g.report(l, reasonGresLine, "leave Count out if there are files", "Count=%d and %d devices in the files", l.Count, n)
 	case l.Links != nil && n > 1:
-		g.Warn(l.Number, "Links", "write one line per device, or leave it out", "Links on a line of several devices counts for each of them")
+		g.Warn(l.Number, reasonGresLine, "write one line per device, or leave it out", "Links on a line of several devices counts for each of them")
 	}
 }
 
@@ -222,7 +222,7 @@ func (g *gresFile) lintFlags(l *gresLine) {
 	slices.Sort(words)
 	l.Flags = slices.Compact(words)
 	if len(l.Flags) > 1 && slices.Contains(l.Flags, "no_gpu_env") {
-		g.report(l, "Flags", "leave no_gpu_env or the others", "Flags=%s has no_gpu_env beside variables to set", given)
+		g.report(l, reasonGresLine, "leave no_gpu_env or the others", "Flags=%s has no_gpu_env beside variables to set", given)
 	}
 }
 

@@ -114,7 +114,7 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 	}
 	detects := way != "" && way != gres.AutoDetectOff
 	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && detects {
-		g.once(topology.Warning, a, gpus[i].Number, "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
+		g.once(topology.Warning, a, gpus[i].Number, reasonAutoDetect, "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
 	}
 	g.lintFlagsTogether(a, gpus)
 	gpus = gres.Ordered(gpus)
@@ -131,7 +131,7 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 		case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
 			g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
 		case way == gres.AutoDetectNvidia && a.conf.Cloud:
-			g.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
+			g.Warn(line, reasonAutoDetect, "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 func (g *gresFile) lintNoFile(a *nodeGroup, gpus []gres.Line) {
 	for _, l := range gpus {
 		if !l.HasFile() {
-			g.once(topology.Fatal, a, l.Number, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
+			g.once(topology.Fatal, a, l.Number, reasonFewerGPUs, "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
 		}
 	}
 }
@@ -149,19 +149,19 @@ func (g *gresFile) lintNoFile(a *nodeGroup, gpus []gres.Line) {
 type saying struct {
 	severity topology.Severity
 	line     int
-	reason   string
+	what     string // the remedy, or a name that GresTypes lacks
 }
 
 // toSlurm is what to do about a finding that is not judged.
 const toSlurm = "check it with Slurm itself"
 
-// once adds a finding about nodes unless one of its line and reason is there.
+// once adds a finding about nodes unless one of its line and remedy is there.
 func (g *gresFile) once(severity topology.Severity, a *nodeGroup, line int, reason, remedy, message string) {
-	if g.said[saying{severity, line, reason}] {
+	if g.said[saying{severity, line, remedy}] {
 		g.note(a.names, severity, message)
 		return
 	}
-	g.said[saying{severity, line, reason}] = true
+	g.said[saying{severity, line, remedy}] = true
 	if a.own {
 		message += " (node " + a.first + ")"
 	}
@@ -175,7 +175,7 @@ func (g *gresFile) lintFlagsTogether(a *nodeGroup, gpus []gres.Line) {
 	for _, l := range gpus {
 		flags := strings.Join(l.Flags, ",")
 		if flags != "" && last != "" && flags != last {
-			g.once(topology.Fatal, a, l.Number, "FlagsDiffer", "give all lines of gpus the same Flags, or only the first", "Flags="+flags+" differs from an earlier line for gpu: slurmd does not start")
+			g.once(topology.Fatal, a, l.Number, reasonGresLine, "give all lines of gpus the same Flags, or only the first", "Flags="+flags+" differs from an earlier line for gpu: slurmd does not start")
 		}
 		if flags != "" || last == "" {
 			last = cmp.Or(flags, "all variables")
@@ -192,7 +192,7 @@ func (g *gresFile) lintMixed(a *nodeGroup, gpus []gres.Line) (odd bool) {
 			g.once(topology.Unknown, a, l.Number, syntax.ReasonNotJudged, "give every line for gpu a File and a Type, or none", "some lines for gpu have File or Type and others do not")
 			return true
 		case i > 0 && !l.HasFile() && l.Type == "":
-			g.once(topology.Fatal, a, l.Number, "DuplicateRecord", "join the counts on one line", "a second line for gpu without File and Type")
+			g.once(topology.Fatal, a, l.Number, reasonGresLine, "join the counts on one line", "a second line for gpu without File and Type")
 		}
 	}
 	return false
@@ -214,9 +214,9 @@ func (g *gresFile) lintDevices(a *nodeGroup, gpus []gres.Line) {
 		for _, name := range l.Files {
 			switch twice := devices[name]; {
 			case twice && at < taken:
-				g.once(topology.Fatal, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd does not start with both")
+				g.once(topology.Fatal, a, l.Number, reasonGresLine, "list each device once for a node", name+" is given twice, slurmd does not start with both")
 			case twice:
-				g.once(topology.Warning, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd takes one of them")
+				g.once(topology.Warning, a, l.Number, reasonGresLine, "list each device once for a node", name+" is given twice, slurmd takes one of them")
 			}
 			devices[name] = true
 			at++
@@ -232,7 +232,7 @@ func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
 	}
 	for name, have := range lines {
 		if want := a.conf.Gres.Others[name]; have.Count < want {
-			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, name, have.Count, want)
+			g.Fatal(have.Number, reasonGresLine, "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, name, have.Count, want)
 		}
 	}
 }

@@ -98,17 +98,25 @@ type Node struct {
 // Cores is how many cores the node has. Hyperthreads do not count.
 func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
-// ReasonForAll says that listed devices are for all nodes: slurmd does not start on a node that lacks one.
-const ReasonForAll = "GresForAll"
-
-// Reasons that several files of this package use.
+// Reasons that several files of this package use. The publisher says ReasonForAll, too.
 const (
-	reasonHostlist    = syntax.ReasonHostlist
-	reasonUnknown     = "UnknownNode"
-	reasonNotRead     = "NotRead"
-	reasonNotSocket   = "CoresNotSocket"
-	reasonAutoDetect  = "AutoDetect"
-	reasonUnknownGres = "UnknownGres"
+	ReasonForAll       = "GresForAll"
+	reasonUnknown      = "UnknownNode"
+	reasonNotRead      = "NotRead"
+	reasonAutoDetect   = "AutoDetect"
+	reasonUnknownGres  = "UnknownGres"
+	reasonGresLine     = gres.ReasonLine
+	reasonCores        = "Cores"
+	reasonFewerGPUs    = "FewerGPUs"
+	reasonMoreGPUs     = "MoreGPUs"
+	reasonDuplicate    = "Duplicate"
+	reasonPlaceholder  = "Placeholder"
+	reasonNotATree     = "NotATree"
+	reasonTreeSize     = "TreeTooLarge"
+	reasonNodeTopology = "NodeTopology"
+	reasonNowhere      = "NodesNowhere"
+	reasonChannels     = "ImexChannels"
+	reasonProlog       = "PrologTooShort"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
@@ -131,7 +139,7 @@ func Judge(files []File, o Options) ([]topology.Finding, GPULines) {
 		findings = append(findings, l.lintFile(f, files)...)
 	}
 	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Files >= ThisHost && l.kind != "" && l.kind != topology.KindFlat {
-		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
+		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: slurmconf.ReasonNoTopology,
 			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
 	}
 	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
@@ -279,7 +287,7 @@ func (l *linter) lintYAML(f File) {
 	for i := range sections {
 		s := &sections[i]
 		if line, ok := names[s.Name]; ok {
-			l.Warn(s.Line, "DuplicateTopology", "rename one", "topology %q was already given in line %d", s.Name, line)
+			l.Warn(s.Line, reasonDuplicate, "rename one", "topology %q was already given in line %d", s.Name, line)
 		}
 		names[s.Name] = s.Line
 		if s.Default {
@@ -291,7 +299,7 @@ func (l *linter) lintYAML(f File) {
 		return
 	}
 	if defaults != 1 {
-		l.Warn(sections[0].Line, "ClusterDefault", "set cluster_default: true in exactly one topology", "%d topologies are the default: Slurm takes the first", defaults)
+		l.Warn(sections[0].Line, slurmconf.ReasonBadTopology, "set cluster_default: true in exactly one topology", "%d topologies are the default: Slurm takes the first", defaults)
 	}
 }
 

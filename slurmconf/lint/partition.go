@@ -134,8 +134,6 @@ func (l *linter) lintNowhere(p partition, served map[string]bool) {
 	}
 }
 
-const reasonNowhere = "NodesNowhere"
-
 // partitionNodes judges the nodes of a partition and returns them. It returns none if they are
 // not known, as those of a node set.
 func (l *linter) partitionNodes(p *Partition) []string {
@@ -151,7 +149,7 @@ func (l *linter) partitionNodes(p *Partition) []string {
 		l.NotJudged(p.Line, "partition %s: %v", p.Name, err)
 		return nil
 	case err != nil:
-		l.Fatal(p.Line, reasonHostlist, "want such as n[001-018]", "partition %s: %v", p.Name, err)
+		l.Fatal(p.Line, syntax.ReasonBadValue, "want such as n[001-018]", "partition %s: %v", p.Name, err)
 		return nil
 	}
 	var unknown []string

@@ -29,7 +29,7 @@ func (l *linter) lintNodeTopologies() []topology.Finding {
 	first := l.NodeTopologies[0]
 	l.Findings = syntax.Findings{File: first.File}
 	if !l.Release.Does(slurmconf.DynamicTopology) {
-		l.Fatal(first.Line, reasonBadNodeTopology, "take it out; the topology file says where nodes are", "Slurm %s does not know Topology= of NodeName, and does not start", l.Release)
+		l.Fatal(first.Line, reasonNodeTopology, "take it out; the topology file says where nodes are", "Slurm %s does not know Topology= of NodeName, and does not start", l.Release)
 		return l.All
 	}
 	if len(l.topologies) == 0 { // Slurm takes any place then
@@ -45,7 +45,7 @@ func (l *linter) lintNodeTopologies() []topology.Finding {
 		}
 	}
 	list := hostlist.Compress(all)
-	l.Warn(first.Line, "FileOverridden", "take Topology= out of slurm.conf if the file is to say where nodes are", "Topology= of NodeName overrides the topology file for %d nodes: %s", len(at), hostlist.Shorten(list))
+	l.Warn(first.Line, reasonNodeTopology, "take Topology= out of slurm.conf if the file is to say where nodes are", "Topology= of NodeName overrides the topology file for %d nodes: %s", len(at), hostlist.Shorten(list))
 	ordered, err := hostlist.Expand(list) // as slurmctld goes over nodes
 	if err != nil {
 		ordered = all
@@ -53,8 +53,6 @@ func (l *linter) lintNodeTopologies() []topology.Finding {
 	l.badPlaces(ordered, at)
 	return l.All
 }
-
-const reasonBadNodeTopology = "BadNodeTopology"
 
 // badPlaces names the nodes whose place the topology file lacks. One finding names all
 // nodes of one line and one reason.
@@ -77,7 +75,7 @@ func (l *linter) badPlaces(ordered []string, at map[string]*NodeTopology) {
 	}
 	for _, g := range order {
 		l.File = g.line.File
-		l.Fatal(g.line.Line, reasonBadNodeTopology, "take Topology= out of slurm.conf, or name what the topology file has", "%s: Topology=%s: %s: slurmctld does not start", hostlist.Shorten(hostlist.Compress(nodes[g])), hostlist.Shorten(g.line.Value), g.why)
+		l.Fatal(g.line.Line, reasonNodeTopology, "take Topology= out of slurm.conf, or name what the topology file has", "%s: Topology=%s: %s: slurmctld does not start", hostlist.Shorten(hostlist.Compress(nodes[g])), hostlist.Shorten(g.line.Value), g.why)
 	}
 }
 

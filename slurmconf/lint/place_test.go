@@ -14,8 +14,8 @@ import (
 // TestNodeTopologies judges Topology= of NodeName. slurmctld itself judges the same values
 // in TestRealNodePlaces.
 func TestNodeTopologies(t *testing.T) {
-	const overrides = " (FileOverridden); take Topology= out of slurm.conf if the file is to say where nodes are"
-	const bad = ": slurmctld does not start (BadNodeTopology); take Topology= out of slurm.conf, or name what the topology file has"
+	const overrides = " (NodeTopology); take Topology= out of slurm.conf if the file is to say where nodes are"
+	const bad = ": slurmctld does not start (NodeTopology); take Topology= out of slurm.conf, or name what the topology file has"
 	for name, tt := range map[string]struct {
 		conf    string
 		release slurmconf.Release
@@ -28,7 +28,7 @@ func TestNodeTopologies(t *testing.T) {
 			"slurm.conf:2: fatal: x[1-4]: Topology=nvl:b9,fabric:leaf1: topology nvl has no block \"b9\"" + bad,
 			"slurm.conf:3: fatal: y1: Topology=gone: the file has no topology \"gone\"" + bad}},
 		"an old release": {"NodeName=n[001-016] Topology=default:b1\n", slurmconf.Release2411, []string{
-			"slurm.conf:1: fatal: Slurm 24.11 does not know Topology= of NodeName, and does not start (BadNodeTopology); take it out; the topology file says where nodes are"}},
+			"slurm.conf:1: fatal: Slurm 24.11 does not know Topology= of NodeName, and does not start (NodeTopology); take it out; the topology file says where nodes are"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf, err := slurmctld.ParseConf("slurm.conf", []byte(tt.conf), nil)

@@ -78,7 +78,7 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 
 // ofSlurmctld reports whether a finding is about what slurmctld does: slurmd starts.
 func ofSlurmctld(f topology.Finding) bool {
-	return slices.Contains([]string{"FewerGPUs", "CoresOutside", "CoresNotSocket", "NoFile"}, f.Reason)
+	return slices.Contains([]string{"FewerGPUs", "Cores"}, f.Reason)
 }
 
 // gresTexts are the known kinds of good and bad gres.conf.

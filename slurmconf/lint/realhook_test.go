@@ -68,17 +68,19 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(reason string, seconds int) bool {
+	names := func(limit string, seconds int) bool {
 		found := lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: seconds})
-		return slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Reason == reason })
+		return slices.ContainsFunc(found, func(f topology.Finding) bool {
+			return f.Reason == "PrologTooShort" && strings.Contains(f.Message, limit)
+		})
 	}
 	const ever = 1 << 20
 	prolog, batch := number("PrologTimeout", "PrologEpilogTimeout"), number("BatchStartTimeout")
 	what := fmt.Sprintf("slurmctld has a limit of %d s for Prologs, %d s for batch jobs and flags %s", prolog, batch, get("PrologFlags"))
-	if none := prolog == 0 || prolog >= 65534; none && names("PrologTooShort", ever) || !none && (names("PrologTooShort", prolog) || !names("PrologTooShort", prolog+1)) {
+	if none := prolog == 0 || prolog >= 65534; none && names("drains the node", ever) || !none && (names("drains the node", prolog) || !names("drains the node", prolog+1)) {
 		t.Errorf("%s: LintHook takes that of Prologs for another", what)
 	}
-	if alloc := strings.Contains(get("PrologFlags"), "Alloc"); alloc && names("BatchStartTooShort", ever) || !alloc && (names("BatchStartTooShort", batch) || !names("BatchStartTooShort", batch+1)) {
+	if alloc := strings.Contains(get("PrologFlags"), "Alloc"); alloc && names("BatchStartTimeout", ever) || !alloc && (names("BatchStartTimeout", batch) || !names("BatchStartTimeout", batch+1)) {
 		t.Errorf("%s: LintHook takes that of batch jobs for another", what)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -40,10 +41,10 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 func (l *linter) noUnits(s *slurmconf.Section, what string) {
 	const remedy = "write the blocks or switches, or keep the old file"
 	if !l.Release.Does(slurmconf.RefusesEmptyConf) && !s.YAML {
-		l.Warn(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
+		l.Warn(s.Line, slurmconf.ReasonNoTopology, remedy, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}
-	l.Fatal(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file", what)
+	l.Fatal(s.Line, slurmconf.ReasonNoTopology, remedy, "there is no %s in the file", what)
 }
 
 // lintName warns of names that Slurm takes in the file and cannot use later.
@@ -55,13 +56,13 @@ func (l *linter) lintName(what, name string, line int) {
 	const remedy = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
 	switch {
 	case name == "":
-		l.Warn(line, "Name", remedy, "a %s has an empty name", what)
+		l.Warn(line, syntax.ReasonName, remedy, "a %s has an empty name", what)
 	case strings.ContainsAny(name, "[]{}"):
 		l.NotJudged(line, "%s %q: brackets in a name are not judged", what, hostlist.Shorten(name))
 	case bad >= 0:
-		l.Warn(line, "Name", remedy, "%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1])
+		l.Warn(line, syntax.ReasonName, remedy, "%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1])
 	case len(name) > 63 || digits > hostlist.MaxDigits:
-		l.Warn(line, "Name", remedy, "%s %q is too long or ends in too many digits", what, hostlist.Shorten(name))
+		l.Warn(line, syntax.ReasonName, remedy, "%s %q is too long or ends in too many digits", what, hostlist.Shorten(name))
 	}
 }
 
@@ -72,10 +73,10 @@ func (l *linter) lintUnits(s *slurmconf.Section, what string) map[string]int {
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes && !u.HasChildren && !l.Release.Does(slurmconf.EmptyUnits) {
-			l.Fatal(u.Line, "Placeholder", "give it nodes, or take it out; Slurm 25.05 and newer start with it", "%s %s has no nodes, and Slurm %s does not start with it", what, u.Name, l.Release)
+			l.Fatal(u.Line, reasonPlaceholder, "give it nodes, or take it out; Slurm 25.05 and newer start with it", "%s %s has no nodes, and Slurm %s does not start with it", what, u.Name, l.Release)
 		}
 		if first, ok := index[u.Name]; ok {
-			l.Fatal(u.Line, "DuplicateName", "rename one, or join their nodes", "%s %q was already given in line %d", what, u.Name, s.Units[first].Line)
+			l.Fatal(u.Line, reasonDuplicate, "rename one, or join their nodes", "%s %q was already given in line %d", what, u.Name, s.Units[first].Line)
 			continue
 		}
 		index[u.Name] = i
@@ -123,19 +124,19 @@ func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int) (count int
 		m.partly = true
 		l.NotJudged(u.Line, "%s %s: %v", what, u.Name, err)
 	case err != nil:
-		l.Fatal(u.Line, reasonHostlist, "want such as n[001-018],n020", "%s %s: %v", what, u.Name, err)
+		l.Fatal(u.Line, syntax.ReasonBadValue, "want such as n[001-018],n020", "%s %s: %v", what, u.Name, err)
 	case u.HasNodes && count == 0 && len(unknown) == 0:
-		l.Warn(u.Line, "EmptyNodes", "leave the key out of a placeholder", "%s %s has an empty list of nodes", what, u.Name)
+		l.Warn(u.Line, reasonPlaceholder, "leave the key out of a placeholder", "%s %s has an empty list of nodes", what, u.Name)
 	}
 	if len(unknown) > 0 && !l.grows() {
 		l.Warn(u.Line, reasonUnknown, "add the nodes to slurm.conf, or take them out", "%s %s has nodes that are not in slurm.conf: %s", what, u.Name, hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 	if len(shared) > 0 {
-		reason, message := "NodeInTwoBlocks", "Slurm accepts it silently"
+		message := "Slurm accepts it silently"
 		if what == "switch" {
-			reason, message = "NodeOnTwoSwitches", "Slurm warns of it"
+			message = "Slurm warns of it"
 		}
-		l.Warn(u.Line, reason, "leave each node in one", "%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(shared)), what, u.Name, s.Units[other].Name, message)
+		l.Warn(u.Line, reasonDuplicate, "leave each node in one", "%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(shared)), what, u.Name, s.Units[other].Name, message)
 	}
 	return count, !errors.Is(err, hostlist.ErrNotPlain)
 }

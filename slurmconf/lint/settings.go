@@ -56,7 +56,7 @@ func LintSettings(name string, settings map[string]Setting, h Hook) []topology.F
 		if !set {
 			s = Setting{File: name, Line: 1}
 		}
-		l.at(s, "NoImexPlugin", "set SwitchType="+imexPlugin, "SwitchType is not "+imexPlugin+", and one ComputeDomain is kept for all nodes: no job has an IMEX channel of its own, and jobs that share one can reach each other's memory")
+		l.at(s, reasonChannels, "set SwitchType="+imexPlugin, "SwitchType is not "+imexPlugin+", and one ComputeDomain is kept for all nodes: no job has an IMEX channel of its own, and jobs that share one can reach each other's memory")
 	}
 	return l.findings
 }
@@ -77,7 +77,7 @@ func (l *hookLinter) lintProlog() {
 			continue
 		}
 		if limit, ok := seconds(s.Value); ok && limit < l.PrologSeconds {
-			l.at(s, "PrologTooShort", fmt.Sprintf("set it to %d or more, or leave it out", l.PrologSeconds),
+			l.at(s, reasonProlog, fmt.Sprintf("set it to %d or more, or leave it out", l.PrologSeconds),
 				fmt.Sprintf("%s is %d, but a Prolog that waits for IMEX may take %d s: slurmd ends it, drains the node and holds the job", key, limit, l.PrologSeconds))
 		}
 		return
@@ -103,7 +103,7 @@ func (l *hookLinter) lintBatchStart() {
 		s = Setting{File: l.name, Line: 1}
 	}
 	if known && limit < l.PrologSeconds {
-		l.at(s, "BatchStartTooShort", fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.PrologSeconds),
+		l.at(s, reasonProlog, fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.PrologSeconds),
 			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may treat the job as lost", limit, by, l.PrologSeconds))
 	}
 }
@@ -111,13 +111,13 @@ func (l *hookLinter) lintBatchStart() {
 // lintChannels judges switch/nvidia_imex, which gives each job a channel of its own.
 func (l *hookLinter) lintChannels(plugin Setting) {
 	if l.HostChannels {
-		l.at(plugin, "HostChannels", "leave imex.hostChannels out, or SwitchType", imexPlugin+" gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine")
+		l.at(plugin, reasonChannels, "leave imex.hostChannels out, or SwitchType", imexPlugin+" gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine")
 	}
 	s := l.settings["switchparameters"]
 	for word := range strings.SplitSeq(s.Value, ",") {
 		text, ok := strings.CutPrefix(word, "imex_channel_count=")
 		if n, err := strconv.ParseUint(text, 10, 64); ok && err == nil && n > driverChannels {
-			l.at(s, "ImexChannelCount", fmt.Sprintf("set it to %d, or NVreg_ImexChannelCount=%d for the driver of each node", driverChannels, n),
+			l.at(s, reasonChannels, fmt.Sprintf("set it to %d, or NVreg_ImexChannelCount=%d for the driver of each node", driverChannels, n),
 				fmt.Sprintf("imex_channel_count is %d, but NVIDIA's driver makes %d channels: a job that gets a later one has none", n, driverChannels))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // them is compared with Slurm itself.
 func TestLintSettings(t *testing.T) {
 	waits, host := lint.Hook{PrologSeconds: 45}, lint.Hook{HostChannels: true}
-	const lost = " but a Prolog that waits for IMEX may take 45 s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may treat the job as lost (BatchStartTooShort); set PrologFlags=Alloc, or BatchStartTimeout to 45 or more"
+	const lost = " but a Prolog that waits for IMEX may take 45 s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may treat the job as lost (PrologTooShort); set PrologFlags=Alloc, or BatchStartTimeout to 45 or more"
 	const ends = " but a Prolog that waits for IMEX may take 45 s: slurmd ends it, drains the node and holds the job (PrologTooShort); set it to 45 or more, or leave it out"
 	for name, tt := range map[string]struct {
 		text string
@@ -34,8 +34,8 @@ func TestLintSettings(t *testing.T) {
 		"batch by default":  {"\nProlog=/p\n", waits, []string{"slurm.conf:1: warning: BatchStartTimeout is 10 by default," + lost}},
 		"batch":             {"Prolog=/p\nBatchStartTimeout=44\nPrologFlags=Serial", waits, []string{"slurm.conf:2: warning: BatchStartTimeout is 44," + lost}},
 		"long batch":        {"Prolog=/p\nBatchStartTimeout=45", waits, nil},
-		"channels":          {"SwitchType=switch/nvidia_imex\nSwitchParameters=imex_dev_major=235,imex_channel_count=2048", host, []string{"slurm.conf:1: warning: switch/nvidia_imex gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine (HostChannels); leave imex.hostChannels out, or SwitchType"}},
-		"more channels":     {"SwitchType=switch/nvidia_imex\nSwitchParameters=imex_channel_count=4096", lint.Hook{}, []string{"slurm.conf:2: warning: imex_channel_count is 4096, but NVIDIA's driver makes 2048 channels: a job that gets a later one has none (ImexChannelCount); set it to 2048, or NVreg_ImexChannelCount=4096 for the driver of each node"}},
+		"channels":          {"SwitchType=switch/nvidia_imex\nSwitchParameters=imex_dev_major=235,imex_channel_count=2048", host, []string{"slurm.conf:1: warning: switch/nvidia_imex gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine (ImexChannels); leave imex.hostChannels out, or SwitchType"}},
+		"more channels":     {"SwitchType=switch/nvidia_imex\nSwitchParameters=imex_channel_count=4096", lint.Hook{}, []string{"slurm.conf:2: warning: imex_channel_count is 4096, but NVIDIA's driver makes 2048 channels: a job that gets a later one has none (ImexChannels); set it to 2048, or NVreg_ImexChannelCount=4096 for the driver of each node"}},
 		"another switch":    {"SwitchType=switch/hpe_slingshot\nSwitchParameters=imex_channel_count=4096", host, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

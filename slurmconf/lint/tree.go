@@ -7,6 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
 
 const (
@@ -36,9 +37,9 @@ func (l *linter) lintTree(s *slurmconf.Section, m *membership, index map[string]
 		u := &s.Units[i]
 		switch {
 		case len(u.Name) > maxSwitchName && !s.YAML:
-			l.Fatal(u.Line, "SwitchName", fmt.Sprintf("want at most %d characters", maxSwitchName-1), "switch %s has a name of %d characters", hostlist.Shorten(u.Name), len(u.Name))
+			l.Fatal(u.Line, syntax.ReasonName, fmt.Sprintf("want at most %d characters", maxSwitchName-1), "switch %s has a name of %d characters", hostlist.Shorten(u.Name), len(u.Name))
 		case u.HasNodes && u.HasChildren:
-			l.Fatal(u.Line, "NodesAndChildren", "leave one of them", "switch %s has nodes and switches", u.Name)
+			l.Fatal(u.Line, reasonNotATree, "leave one of them", "switch %s has nodes and switches", u.Name)
 		case u.HasNodes:
 			count, judged := l.lintUnit(m, s, i)
 			counts[i] = count
@@ -65,9 +66,9 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:
-			l.Fatal(u.Line, "UnknownChild", "give the child a line of its own, or take it out", "switch %s names %s, which is no other switch of the file", u.Name, name)
+			l.Fatal(u.Line, reasonNotATree, "give the child a line of its own, or take it out", "switch %s names %s, which is no other switch of the file", u.Name, name)
 		case parents[child] != 0 && parents[child] != i+1:
-			l.Warn(u.Line, "TwoParents", "leave it below one switch", "switch %s is below %s and %s", name, s.Units[parents[child]-1].Name, u.Name)
+			l.Warn(u.Line, reasonNotATree, "leave it below one switch", "switch %s is below %s and %s", name, s.Units[parents[child]-1].Name, u.Name)
 		}
 		if ok {
 			parents[child] = i + 1
@@ -78,9 +79,9 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 	case errors.Is(err, hostlist.ErrNotPlain):
 		l.NotJudged(u.Line, "switch %s: %v", u.Name, err)
 	case err != nil:
-		l.Fatal(u.Line, reasonHostlist, "want such as leaf[1-4]", "switch %s: %v", u.Name, err)
+		l.Fatal(u.Line, syntax.ReasonBadValue, "want such as leaf[1-4]", "switch %s: %v", u.Name, err)
 	case len(found) == 0:
-		l.Fatal(u.Line, "UnknownChild", "name the switches below it, or leave the key out", "switch %s has an empty list of switches: slurmctld crashes on it", u.Name)
+		l.Fatal(u.Line, reasonNotATree, "name the switches below it, or leave the key out", "switch %s has an empty list of switches: slurmctld crashes on it", u.Name)
 	}
 	return found
 }
@@ -122,7 +123,7 @@ func (l *linter) lintRoots(s *slurmconf.Section, children [][]int, parents, coun
 func (l *linter) lintTreeSize(s *slurmconf.Section, children [][]int, nodes int) {
 	const remedy = "correct the labels or reports that name the switches"
 	if n := len(s.Units); n > fewSwitches && n > nodes {
-		l.Fatal(s.Units[0].Line, "TooManySwitches", remedy, "there are %d switches and %d nodes: slurmctld may load the file for minutes", n, nodes)
+		l.Fatal(s.Units[0].Line, reasonTreeSize, remedy, "there are %d switches and %d nodes: slurmctld may load the file for minutes", n, nodes)
 	}
 	levels := make([]int, len(s.Units))
 	var height func(i int) int
@@ -137,7 +138,7 @@ func (l *linter) lintTreeSize(s *slurmconf.Section, children [][]int, nodes int)
 	}
 	for i := range s.Units {
 		if height(i) > maxTreeLevels {
-			l.Fatal(s.Units[i].Line, "TreeTooHigh", remedy, "switch %s is more than %d levels above its leaves: slurmctld may load the file for minutes", s.Units[i].Name, maxTreeLevels-1)
+			l.Fatal(s.Units[i].Line, reasonTreeSize, remedy, "switch %s is more than %d levels above its leaves: slurmctld may load the file for minutes", s.Units[i].Name, maxTreeLevels-1)
 			return
 		}
 	}
@@ -168,7 +169,7 @@ func (l *linter) lintLoops(s *slurmconf.Section, children [][]int) bool {
 	}
 	for i := range s.Units {
 		if !resolved[i] {
-			l.Fatal(s.Units[i].Line, "NotATree", "break the loop, or write children before their parents", "switch %s is in a loop, or %d levels or more above its leaves in the order of the file", s.Units[i].Name, maxTreePasses)
+			l.Fatal(s.Units[i].Line, reasonNotATree, "break the loop, or write children before their parents", "switch %s is in a loop, or %d levels or more above its leaves in the order of the file", s.Units[i].Name, maxTreePasses)
 			return false
 		}
 	}

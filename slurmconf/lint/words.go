@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
@@ -49,7 +48,7 @@ func (l *linter) lintWords() []topology.Finding {
 	}
 	if s := l.Settings["selecttype"]; s.Value == "select/linear" && l.Plugin == PluginTree {
 		l.File = s.File
-		l.Fatal(s.Line, reasonUnknownPlugin, "write SelectType=select/cons_tres", "select/linear does not go with topology/tree: slurmctld does not start")
+		l.Fatal(s.Line, syntax.ReasonBadValue, "write SelectType=select/cons_tres", "select/linear does not go with topology/tree: slurmctld does not start")
 	}
 	l.lintFlags()
 	slices.SortFunc(l.All, func(a, b topology.Finding) int {
@@ -63,12 +62,10 @@ func (l *linter) unknownKey(s Setting, where string) {
 	l.Fatal(s.Line, syntax.ReasonUnknownKey, "correct the key, or take it out", "Slurm %s does not know the key %s %s, and does not start", l.Release, hostlist.Shorten(s.Key), where)
 }
 
-const reasonUnknownPlugin = "UnknownPlugin"
-
 // unknownPlugin says that Slurm has no plugin of the name that a setting gives.
 func (l *linter) unknownPlugin(s Setting, value, remedy string) {
 	l.File = s.File
-	l.Fatal(s.Line, reasonUnknownPlugin, remedy, "Slurm %s has no %s %q, in upper and lower case as written, and does not start", l.Release, s.Key, hostlist.Shorten(value))
+	l.Fatal(s.Line, syntax.ReasonBadValue, remedy, "Slurm %s has no %s %q, in upper and lower case as written, and does not start", l.Release, s.Key, hostlist.Shorten(value))
 }
 
 // lintFlags judges the words of PrologFlags and of TopologyParam. Slurm ignores unknown words of the latter.
@@ -78,18 +75,18 @@ func (l *linter) lintFlags() {
 	flags := words(s)
 	for _, flag := range flags {
 		if !slices.Contains(prologFlags, flag) {
-			l.Fatal(s.Line, slurmconf.ReasonWrongType, "want words of "+strings.Join(prologFlags, ", "), "PrologFlags has no word %q, and slurmctld does not start", hostlist.Shorten(flag))
+			l.Fatal(s.Line, syntax.ReasonBadValue, "want words of "+strings.Join(prologFlags, ", "), "PrologFlags has no word %q, and slurmctld does not start", hostlist.Shorten(flag))
 		}
 	}
 	if slices.Contains(flags, "nohold") && slices.ContainsFunc(flags, func(f string) bool { return f == "contain" || f == "runinjob" || f == "x11" }) {
-		l.Fatal(s.Line, slurmconf.ReasonWrongType, "leave NoHold out", "NoHold of PrologFlags does not go with Contain, RunInJob and X11: slurmctld does not start")
+		l.Fatal(s.Line, syntax.ReasonBadValue, "leave NoHold out", "NoHold of PrologFlags does not go with Contain, RunInJob and X11: slurmctld does not start")
 	}
 	s = l.Settings["topologyparam"]
 	l.File = s.File
 	for _, word := range words(s) {
 		name, _, _ := strings.Cut(word, "=")
 		if !l.Release.TakesWord("topologyparam", name) {
-			l.Warn(s.Line, slurmconf.ReasonWrongType, "correct the word, or take it out", "TopologyParam of Slurm %s has no word %q: Slurm ignores it", l.Release, hostlist.Shorten(word))
+			l.Warn(s.Line, syntax.ReasonBadValue, "correct the word, or take it out", "TopologyParam of Slurm %s has no word %q: Slurm ignores it", l.Release, hostlist.Shorten(word))
 		}
 	}
 }

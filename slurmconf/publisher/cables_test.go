@@ -392,7 +392,7 @@ func TestCablesOfTexts(t *testing.T) {
 		if first := strings.Join(order[:2], " "); len(order) != 4 || first != "g[01-18] g[37-54]" && first != "g[19-36] g[55-72]" {
 			t.Errorf("blocks %q: the first two are not below one spine", order)
 		}
-		if said := found(made, placement.ReasonNoParent); said != nil {
+		if said := found(made, placement.ReasonParentBlocks); said != nil {
 			t.Errorf("%q", said)
 		}
 	})

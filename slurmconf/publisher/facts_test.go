@@ -44,7 +44,7 @@ func TestBadSlurmNames(t *testing.T) {
 				if got == nil || !strings.Contains(got.Files["topology.yaml"], "nodes: gb200-[001,003-018]\n") || got.Annotations[plandoc.AnnotationHeld] != "" {
 					t.Fatalf("published %+v, want all but gb200-002", got)
 				}
-				want := fmt.Sprintf("gb200-002: BadSlurmName: label sn: %q", name)
+				want := fmt.Sprintf("gb200-002: NoSlurmName: label sn: %q", name)
 				if left := got.Annotations[plandoc.AnnotationLeftOut]; !strings.HasPrefix(left, want) {
 					t.Errorf("left out %q, want %s", left, want)
 				}

@@ -146,9 +146,6 @@ func (a *gatherer) cabled(o *ownNodes, prev *Previous, groups []switches.Group) 
 	return c
 }
 
-// ReasonNodeInTwoPublications says that several publications take a node.
-const ReasonNodeInTwoPublications = "NodeInTwoPublications"
-
 // ownNodes are the nodes that no other publication takes, and published nodes that another one takes too.
 type ownNodes struct{ inputs.Inputs }
 

@@ -12,9 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// ReasonPublicationNotConfigured says that a publication is stored and configured no longer.
-const ReasonPublicationNotConfigured = "PublicationNotConfigured"
-
 // leftoversPause is the time to the next look while there are leftovers, or while it is not known
 // whether there are.
 const leftoversPause = 10 * time.Minute

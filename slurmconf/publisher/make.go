@@ -330,8 +330,17 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 	return &m
 }
 
-// reasonLintFatal is why files are held that slurmctld would not load.
-const reasonLintFatal = "LintFatal"
+// Reasons of problems, holds and events of a publication.
+const (
+	ReasonGresNamesNodes           = "GresNamesNodes"
+	ReasonMembershipWaits          = "MembershipWaits"
+	ReasonNodeInTwoPublications    = "NodeInTwoPublications"
+	ReasonPublicationNotConfigured = "PublicationNotConfigured"
+	ReasonReleaseDiffers           = "ReleaseDiffers"
+	ReasonStoreEmpty               = "StoreEmpty"
+	reasonLintFatal                = "LintFatal"
+	reasonMoved                    = "PublicationMoved"
+)
 
 // fatal returns the first finding that keeps slurmctld from loading files, or nil.
 func fatal(findings []topology.Finding) *topology.Finding {

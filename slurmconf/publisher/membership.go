@@ -8,14 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons of problems of publications whose nodes annotations place.
-const (
-	// ReasonMembershipWaits says that published nodes stay in the file until their Nodes have annotations.
-	ReasonMembershipWaits = "MembershipWaits"
-	// ReasonGresNamesNodes says that gres.conf names nodes, so each node that joins changes it.
-	ReasonGresNamesNodes = "GresNamesNodes"
-)
-
 // placedByAnnotation reports whether Node annotations alone place the nodes of m.
 func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool {
 	inFile := map[string]string{}

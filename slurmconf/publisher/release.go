@@ -11,9 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// ReasonReleaseDiffers says that slurmVersion names another release than the one that runs.
-const ReasonReleaseDiffers = "ReleaseDiffers"
-
 // JudgeRelease compares slurmVersion with the release that runs. It returns nil if both are the same,
 // or if one is not known. The finding is fatal if the release that runs would not load the files.
 func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Finding {

@@ -10,9 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// reasonMoved is the event of a publication whose files are in another place now.
-const reasonMoved = "PublicationMoved"
-
 // repair writes the files of the stored plan again. Somebody deleted or edited them, or a
 // publisher ended between the plan and the files, or they belong to another place now. If that
 // fails, repair returns which nodes have another place in the files of somebody else.

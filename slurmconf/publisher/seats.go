@@ -347,9 +347,6 @@ type absence struct {
 	bySettings bool
 }
 
-// ReasonStoreEmpty says that a store shows no node, while nodes are published.
-const ReasonStoreEmpty = "StoreEmpty"
-
 // leavers are the published names that leave now, each with the reason.
 type leavers map[string]absence
 

@@ -114,9 +114,9 @@ func TestSlicesGiveGres(t *testing.T) {
 	}{
 		{"listed", draSlice("n1", 1, 1, full...), "4", "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
 		{"listed, no label", draSlice("n1", 1, 1, full...), "", "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
-		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", "File=/dev/nvidia[0-1]", inputs.ReasonSlicesDiffer},
+		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", "File=/dev/nvidia[0-1]", inputs.ReasonBadSlices},
 		{"no slice", nil, "4", "NodeName=n1 AutoDetect=nvidia\n", ""},
-		{"not all slices", draSlice("n1", 1, 2, full...), "4", "NodeName=n1 AutoDetect=nvidia\n", inputs.ReasonSlicesIncomplete},
+		{"not all slices", draSlice("n1", 1, 2, full...), "4", "NodeName=n1 AutoDetect=nvidia\n", inputs.ReasonBadSlices},
 		{"MIG", draSlice("n1", 1, 1, draMIG(2, "MIG-a")), "", "", "NoGresLine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

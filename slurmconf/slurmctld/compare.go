@@ -27,10 +27,9 @@ type Difference struct {
 
 // The reasons of differences.
 const (
-	ReasonNotInSlurm  = "NotInSlurm"
-	ReasonNotInFile   = "NotInFile"
-	ReasonOtherPlace  = "OtherPlace"
-	ReasonUnitDiffers = "UnitDiffers"
+	ReasonNotInSlurm = "NotInSlurm"
+	ReasonNotInFile  = "NotInFile"
+	ReasonDiffers    = "SlurmDiffers"
 )
 
 // Finding says what differs.
@@ -41,14 +40,12 @@ func (d Difference) Finding() topology.Finding {
 // reason says in a word what differs.
 func (d Difference) reason() string {
 	switch {
-	case d.Node == "":
-		return ReasonUnitDiffers
-	case d.Shown == "":
+	case d.Node != "" && d.Shown == "":
 		return ReasonNotInSlurm
-	case d.Wanted == "":
+	case d.Node != "" && d.Wanted == "":
 		return ReasonNotInFile
 	}
-	return ReasonOtherPlace
+	return ReasonDiffers
 }
 
 // message says for people what is in the file and what is in Slurm.

@@ -10,8 +10,8 @@ import (
 const (
 	ReasonSyntax     = "Syntax"
 	ReasonUnknownKey = "UnknownKey"
-	ReasonNoName     = "MissingName"
-	ReasonHostlist   = "BrokenHostlist"
+	ReasonName       = "Name"
+	ReasonBadValue   = "BadValue"
 	ReasonNotJudged  = "NotJudged"
 )
 

@@ -249,7 +249,7 @@ func (w *world) topologyIsPlan() {
 	check.Stdin = strings.NewReader(loaded)
 	// Annotations place the nodes, so the file names none, and check says that it compared none.
 	out, err := check.CombinedOutput()
-	if check.ProcessState.ExitCode() != 3 || !strings.HasSuffix(string(out), "same: Slurm has the blocks and switches of the plan\nnot known: 1 of the above could not be judged: NodesNotCompared\n") {
+	if check.ProcessState.ExitCode() != 3 || !strings.HasSuffix(string(out), "same: Slurm has the blocks and switches of the plan\nnot known: 1 of the above could not be judged: NotCompared\n") {
 		w.t.Errorf("quoin check: %v\n%s\nof\n%s", err, out, loaded)
 	}
 }

@@ -79,7 +79,8 @@ type row struct {
 	imex     topology.FabricIMEX
 	holds    func(*node) bool
 	message  func(*node) string
-	remedy   string
+	// remedy goes before that of the reason word. It is empty, too, if there is nothing to do.
+	remedy string
 }
 
 // What to do.
@@ -88,8 +89,6 @@ const (
 	remedyNotReady = "read the log of Fabric Manager or NMX, and look whether it runs, waits for a switch, or has another version than the driver; run quoin discover on the node"
 	remedyFailed   = "the registration failed, so waiting does not help: read the log of Fabric Manager or NMX, repair what it names, then reset the GPUs or restart the machine"
 	remedyManager  = "start nvidia-fabricmanager of the driver's version (journalctl -u nvidia-fabricmanager says why it ended); if it gives out partitions, activate one, or set fabricPartitions: true"
-	remedyMissing  = "look at Fabric Manager or NMX, at the NVLink switches and at nvidia-smi -q, section Fabric, then restart the machine; if the machine is no longer part of an NVLink rack, delete its NodeReport and restart its agent, after the node has left Slurm for removeAfter"
-	remedyDomain   = "look at Fabric Manager's partitions and at who reports the clique; if NVLink really joins so many GPUs, set maxDomainGPUs"
 )
 
 // table are the rows.
@@ -98,14 +97,14 @@ var table = []row{
 		func(c *node) bool { return c.two && !c.kind.inMachine() },
 		func(c *node) string {
 			return "its GPUs report two NVLink domains, " + c.clique().String() + " and " + c.second().String()
-		}, "look at the cabling and the NVLink partitions"},
+		}, ""},
 
 	// Products whose NVLink ends in the machine.
 	{topology.ReasonDomainImplausible, topology.Warning, topology.PlaceNone, topology.IMEXNone,
 		func(c *node) bool { return c.kind.inMachine() && c.joined > 0 && c.domain.nodes > 1 },
 		func(c *node) string {
 			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink of %s ends in the machine: it is no NVLink domain between nodes", c.clique(), c.domain.nodes, c.domain.gpus, c.kind.chip)
-		}, remedyDomain},
+		}, ""},
 	{topology.ReasonFabricNotReady, topology.Warning, topology.PlaceKept, topology.IMEXNone,
 		func(c *node) bool { return c.kind.inMachine() && c.failed > 0 },
 		func(c *node) string { return c.each(topology.GPUFailed) }, remedyFailed},
@@ -134,7 +133,7 @@ var table = []row{
 		func(c *node) bool { return c.joined > 0 && c.domain.refuses(c) },
 		func(c *node) string {
 			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink joins %d GPUs of %s at most", c.clique(), c.domain.nodes, c.domain.gpus, c.domain.bound, cmp.Or(c.domain.chip, "this product"))
-		}, remedyDomain},
+		}, ""},
 	{topology.ReasonFabricNotReady, topology.Warning, topology.PlaceInClique, topology.IMEXNotReady,
 		func(c *node) bool { return c.failed > 0 },
 		func(c *node) string { return c.each(topology.GPUFailed) + c.sinceText() }, remedyFailed},
@@ -148,7 +147,7 @@ var table = []row{
 		func(c *node) bool { return c.joined > 0 && c.none > 0 },
 		func(c *node) string {
 			return fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s", c.none, len(c.Report.GPUs), c.clique(), c.names(topology.GPUNone))
-		}, "look at Fabric Manager, the GPUs named and the NVLink partitions"},
+		}, ""},
 	{topology.ReasonFabricHealthy, topology.OK, topology.PlaceInClique, topology.IMEXWanted,
 		func(c *node) bool { return c.joined > 0 },
 		func(*node) string { return saidHealthy }, ""},
@@ -165,7 +164,7 @@ var table = []row{
 		func(c *node) bool { return c.lost() != "" },
 		func(c *node) string {
 			return fmt.Sprintf("none of its %d GPUs has an NVLink fabric, and %s", len(c.Report.GPUs), c.lost())
-		}, remedyMissing},
+		}, ""},
 	{topology.ReasonNoFabric, topology.OK, topology.PlaceNone, topology.IMEXNone,
 		func(*node) bool { return true },
 		func(*node) string { return saidNone }, ""},
@@ -187,6 +186,9 @@ func (c *node) judge() topology.FabricVerdict {
 	}
 	row := &table[slices.IndexFunc(table, func(r row) bool { return r.holds(c) })]
 	f := topology.Finding{Severity: row.severity, Reason: row.reason, Message: row.message(c), Remedy: row.remedy}
+	if f.Severity == topology.Warning {
+		f.Remedy = cmp.Or(f.Remedy, topology.Explain(f.Reason).Remedy)
+	}
 	c.addFlaws(&f)
 	v := topology.FabricVerdict{Finding: c.site.share(f), Place: row.place, IMEX: row.imex, Clique: c.clique(), MaxNodes: c.kind.maxNodes()}
 	if v.Place == topology.PlaceInClique && c.joined == 0 {
@@ -214,7 +216,7 @@ func (c *node) saysNone() (message string) {
 		switch p.Reason {
 		case topology.ReasonCliqueMalformed:
 			return ""
-		case topology.ReasonCliqueWithoutDomain, topology.ReasonDomainWithoutDomain:
+		case topology.ReasonLabelWithoutDomain:
 			message = cmp.Or(message, p.Message)
 		}
 	}
@@ -341,17 +343,9 @@ func (c *node) addFlaws(f *topology.Finding) {
 	if text := strings.Join(said, "; "); f.Severity == topology.Warning {
 		f.Message += "; " + text
 	} else {
-		*f = topology.Finding{Severity: topology.Warning, Reason: flaws[worst], Message: text, Remedy: flawRemedies[flaws[worst]]}
+		*f = topology.Finding{Severity: topology.Warning, Reason: flaws[worst], Message: text, Remedy: topology.Explain(flaws[worst]).Remedy}
 	}
 }
 
 // flaws are what may be wrong with a GPU that has joined its fabric, the worst first.
 var flaws = []string{topology.ReasonMisconfigured, topology.ReasonUnhealthy, topology.ReasonLinksDown, topology.ReasonLimitedCapacity}
-
-// flawRemedies are what to do, by flaw.
-var flawRemedies = map[string]string{
-	topology.ReasonMisconfigured:   "look at Fabric Manager and the GPU; drain the node",
-	topology.ReasonUnhealthy:       "look at Fabric Manager and the GPU; drain the node",
-	topology.ReasonLinksDown:       "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair",
-	topology.ReasonLimitedCapacity: "plan a repair if it lasts",
-}

@@ -9,8 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-const reasonLabelImpossible = "DomainLabelImpossible"
-
 // named is an NVLink domain as labels name it.
 type named struct {
 	clique topology.Clique
@@ -71,7 +69,7 @@ func (t *site) checkLabels(lists [][]topology.Facts) {
 			if c == nil {
 				continue
 			}
-			l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: reasonLabelImpossible, Message: "label " + d.String() + " " + c.impossible(configured(d))})
+			l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: topology.ReasonDomainImplausible, Message: "label " + d.String() + " " + c.impossible(configured(d))})
 			if d.value.Key == "" {
 				l.Clique = topology.Clique{}
 			}

@@ -32,10 +32,6 @@ const (
 	onGKECount       = "cloud.google.com/gke-accelerator-count"
 	maxGPUs          = 1024
 	minChip          = 4 // letters; shorter words of an instance type may be no chip: VM.Standard.A2.Flex has no GPU
-	reasonNoDomain   = topology.ReasonDomainWithoutDomain
-	reasonDiffers    = "DomainLabelDiffers"
-	reasonMalformed  = topology.ReasonCliqueMalformed
-	reasonCliqueNone = topology.ReasonCliqueWithoutDomain
 )
 
 // Keys name the labels to read. The zero value reads clique and GPUs only.
@@ -65,9 +61,9 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 			out.Clique = c
 		case errors.Is(err, topology.ErrNoDomain) && fabric.Bounds(nil).EndInside(out.Product): // as it should be
 		case errors.Is(err, topology.ErrNoDomain):
-			problem(&out, reasonCliqueNone, topology.CliqueLabel, err.Error())
+			problem(&out, topology.ReasonLabelWithoutDomain, topology.CliqueLabel, err.Error())
 		default:
-			problem(&out, reasonMalformed, topology.CliqueLabel, err.Error())
+			problem(&out, topology.ReasonCliqueMalformed, topology.CliqueLabel, err.Error())
 		}
 	}
 	for _, key := range keys.Domains {
@@ -98,11 +94,11 @@ func readDomain(out *topology.Labels, key, value string) {
 	case err == nil && out.Clique.IsZero():
 		out.Clique = c
 	case err == nil && c != out.Clique:
-		problem(out, reasonDiffers, key, "clique "+c.String()+"; a label of higher precedence names "+out.Clique.String()+", which is followed")
+		problem(out, topology.ReasonLabelDiffers, key, "clique "+c.String()+"; a label of higher precedence names "+out.Clique.String()+", which is followed")
 	case err == nil:
 	case (errors.Is(err, topology.ErrNoDomain) || meansNothing(value)) && fabric.Bounds(nil).EndInside(out.Product): // as it should be
 	case errors.Is(err, topology.ErrNoDomain) || meansNothing(value):
-		problem(out, reasonNoDomain, key, strconv.Quote(value)+" is no NVLink domain")
+		problem(out, topology.ReasonLabelWithoutDomain, key, strconv.Quote(value)+" is no NVLink domain")
 	default:
 		out.Domains = append(out.Domains, topology.Domain{Key: key, Value: value})
 	}

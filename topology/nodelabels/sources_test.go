@@ -86,7 +86,7 @@ func parse(text string) map[string]string {
 func TestReadNoDomain(t *testing.T) {
 	for _, value := range []string{"N/A", "n_a", "[N/A].[N/A]", "N_A.N_A", "none", "Unknown", "null", "not-available", "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000.3"} {
 		got := nodelabels.Read(map[string]string{"topology.nebius.com/tier-0": value, "topology.nebius.com/tier-1": strings.TrimSuffix(value, ".3")}, auto)
-		if got.NamesDomain() || len(got.Problems) != 1 || got.Problems[0].Reason != "DomainLabelWithoutDomain" || len(got.Tiers) > 0 {
+		if got.NamesDomain() || len(got.Problems) != 1 || got.Problems[0].Reason != "LabelWithoutDomain" || len(got.Tiers) > 0 {
 			t.Errorf("%q: %+v", value, got)
 		}
 	}
@@ -111,7 +111,7 @@ func TestReadConfigured(t *testing.T) {
 	}{
 		{nodelabels.Keys{}, "", nil, ""},
 		{nodelabels.Keys{Domains: []string{"my.site/rack"}, Tiers: []string{"my.site/leaf"}}, "my.site/rack=r7", []string{"l"}, ""},
-		{nodelabels.Keys{Domains: []string{"my.site/rack", "auto"}, Tiers: auto.Tiers}, "my.site/rack=r7 topology.nebius.com/tier-0=x", []string{"f"}, "DomainLabelDiffers"},
+		{nodelabels.Keys{Domains: []string{"my.site/rack", "auto"}, Tiers: auto.Tiers}, "my.site/rack=r7 topology.nebius.com/tier-0=x", []string{"f"}, "LabelDiffers"},
 		{nodelabels.Keys{Domains: []string{"topology.nebius.com/tier-0", "my.site/rack", "topology.nebius.com/tier-0"}}, "topology.nebius.com/tier-0=x my.site/rack=r7", nil, ""},
 	} {
 		got := nodelabels.Read(labels, tt.keys)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // group are nodes in no block for one reason.
@@ -34,8 +33,8 @@ func groupsOf(plan *topology.Plan, d *drawer) []group {
 	}
 	var out []group
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		names := byReason[reason]
-		out = append(out, group{reason, whyLeftOut(reason), hostlist.Compress(names), len(names), names})
+		names := byReason[reason] // they stand beside why, which is short
+		out = append(out, group{reason, cut(cmp.Or(topology.Explain(reason).Meaning, "no place"), 48), hostlist.Compress(names), len(names), names})
 	}
 	return out
 }
@@ -65,26 +64,6 @@ func (d *drawer) leftOut(plan *topology.Plan) {
 	}
 	d.printf("\n")
 }
-
-// leftOutWords are the reasons in words.
-var leftOutWords = map[string]string{
-	placement.ReasonNoGPUs:           "no GPU",
-	placement.ReasonNoFacts:          "no report and no label names their NVLink domain",
-	placement.ReasonNoDomain:         "NVLink ends in the machine",
-	topology.ReasonFabricInProgress:  "fabric registration in progress",
-	topology.ReasonFabricNotReady:    "fabric not ready",
-	topology.ReasonFabricMissing:     "GPUs without the fabric that they should have",
-	topology.ReasonDomainImplausible: "more GPUs in one NVLink domain than there can be",
-	topology.ReasonTwoCliques:        "GPUs in two NVLink domains",
-	placement.ReasonSmallDomain:      "too few nodes for a block",
-	placement.ReasonTiersMissing:     "no report and no label names their leaf switch",
-	placement.ReasonDomainConflict:   "labels name several NVLink domains",
-	placement.ReasonGone:             "the node is gone",
-	topology.ReasonNoBlock:           "the file has them in no block",
-}
-
-// whyLeftOut returns a reason in words.
-func whyLeftOut(reason string) string { return cmp.Or(leftOutWords[reason], "no place") }
 
 func (d *drawer) problems(plan *topology.Plan) {
 	if len(plan.Problems) == 0 {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 //go:embed page.tmpl
@@ -59,12 +61,21 @@ type shown struct {
 	PageOptions
 	Style  template.CSS
 	Script template.JS
-	Policy string // of a page without a server that sends it
+	// Remedies say what to do, by reason word.
+	Remedies map[string]string
+	Policy   string // of a page without a server that sends it
 }
 
 // Page writes the page.
 func (v *View) Page(w io.Writer, o PageOptions) error {
-	s := shown{View: v, PageOptions: o, Style: template.CSS(style), Script: template.JS(script + liveScript)} //nolint:gosec // our own files
+	s := shown{View: v, PageOptions: o, Style: template.CSS(style), Script: template.JS(script + liveScript), Remedies: map[string]string{}} //nolint:gosec // our own files
+	for _, c := range topology.Reasons {
+		for _, word := range c.Words {
+			if word.Remedy != "" {
+				s.Remedies[word.Reason] = word.Remedy
+			}
+		}
+	}
 	if o.DataAddress == "" {
 		s.Policy = Policy()
 	}

@@ -2,6 +2,7 @@
 const el = id => document.getElementById(id);
 const plural = (n, what) => n + " " + what + (n === 1 ? "" : "s");
 let data = JSON.parse(el("data").textContent);
+const remedies = JSON.parse(el("remedies").textContent);
 let cells = [];          // the cell of each node, by its number
 let texts = [];          // what a search looks through, by number; made when it is needed
 let jobsOn = new Map();  // number -> jobs
@@ -177,7 +178,7 @@ function nodeFacts(n, i) {
 }
 // withRemedy adds what to do to a text that begins with a reason word.
 function withRemedy(text) {
-  const todo = (data.remedies || {})[text.split(":")[0]];
+  const todo = remedies[text.split(":")[0]];
   return todo ? text.replace(/[.; ]+$/, "") + ". What to do: " + todo : text;
 }
 const remedyOf = (reason, message) => withRemedy(reason + ": " + message).slice(reason.length + 2);

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 		got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"]+got["n without-GPU"] != len(plan.Nodes) || got["n without-GPU"] != 2 || got["n degraded"] == 0 || got["n waiting"] == 0 {
 		t.Errorf("%d places, %d of %d nodes in blocks, cells %v", places, placed, len(plan.Nodes), got)
 	}
-	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Nodes)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</h2>", `http-equiv="Content-Security-Policy"`} {
+	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Nodes)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, `"FabricUnhealthy":"look at`, ">In no block and below no switch, by reason</h2>", `http-equiv="Content-Security-Policy"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

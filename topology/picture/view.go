@@ -37,7 +37,6 @@ type pageData struct {
 	Segments []Segments         `json:"segments,omitempty"`
 	Trouble  []string           `json:"trouble,omitempty"`
 	Asked    string             `json:"asked,omitempty"`
-	Remedies map[string]string  `json:"remedies,omitempty"`
 }
 
 type legend struct {
@@ -59,7 +58,7 @@ func ViewOf(s *Site) (*View, error) {
 	plan := s.Plan
 	v := &View{Publication: s.Publication, Groups: rackGroupsOf(plan, d), Summary: summaryOf(d, s), Legend: legendOf(plan, d), Switches: branchesOf(plan), SwitchesBy: plan.SwitchSource()}
 	data := pageData{Layout: v.layout(), Nodes: nodesOf(s, d), Jobs: jobsOf(s), Summary: v.Summary, Apart: groupsOf(plan, d), Problems: plan.Problems, Held: s.Held,
-		Segments: s.Segments, Trouble: s.Trouble, Asked: s.Asked, Remedies: remediesOf(s)}
+		Segments: s.Segments, Trouble: s.Trouble, Asked: s.Asked}
 	var err error
 	if v.Data, err = json.Marshal(&data); err != nil {
 		return nil, fmt.Errorf("write the page: %w", err)

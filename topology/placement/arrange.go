@@ -146,7 +146,7 @@ func readWindow(places []*domain, at int) (w window, found problems) {
 		case first == nil:
 			first = d
 		case d.parent != first.parent:
-			found.add("", ReasonParentsMixed, fmt.Sprintf("Slurm aggregates block %s of %s with block %s of %s, because published blocks keep their places",
+			found.add("", ReasonParentBlocks, fmt.Sprintf("Slurm aggregates block %s of %s with block %s of %s, because published blocks keep their places",
 				first.name, first.parent, d.name, d.parent))
 			return window{parent: mixedParents}, found
 		}

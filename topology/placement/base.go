@@ -7,10 +7,6 @@ import (
 	"strings"
 )
 
-// BaseSizeChange is the kind of decision by which a published base block size gives way to the
-// one that the domains of its topology give now.
-const BaseSizeChange = "BaseSizeChange"
-
 // impossibleShare: a chosen base may make at most one in so many sizes of jobs impossible.
 const impossibleShare = 10
 

@@ -21,13 +21,19 @@ type Decision struct {
 	From, To string
 }
 
-// TopologiesChange is the kind of decision by which a published block topology gives way to
-// others: a whole topology, such as nvl, to all of the plan's, and another one to those that have its blocks.
-const TopologiesChange = "TopologiesChange"
-
-// RootsJoin is the kind of decision by which several published roots are put below one switch that no
-// label names.
-const RootsJoin = "RootsJoin"
+// The kinds of decisions.
+const (
+	BaseSizeChange = "BaseSizeChange"
+	KindChange     = "KindChange"
+	RootsJoin      = "RootsJoin"
+	// TopologiesChange: a whole topology, such as nvl, gives way to all of the plan's, and another one to those that
+	// have its blocks.
+	TopologiesChange = "TopologiesChange"
+	TopologyInUse    = "TopologyInUse"
+	// BlockOverfull and Repartitioned are also the reasons of nodes that stay meanwhile.
+	BlockOverfull = "BlockOverfull"
+	Repartitioned = "Repartitioned"
+)
 
 // ReasonHeld is why a node has no place: the decision that would give it one is held.
 const ReasonHeld = "DecisionHeld"

@@ -142,7 +142,7 @@ func findFabrics(blocks []*domain, t tree) (kept []*domain) {
 		case d.fabric == "" && len(known) == 1:
 			d.fabric = known[0]
 		case d.fabric == "" && len(known) > 1 && d.old == nil:
-			leaveOut(d.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics: no job runs in two of them", d.title(), len(known)))
+			leaveOut(d.nodes, ReasonNoSwitch, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics: no job runs in two of them", d.title(), len(known)))
 			continue
 		}
 		kept = append(kept, d)

@@ -60,7 +60,7 @@ func nameSwitchless(nodes []*node, plan *topology.Plan, policy *Policy) (found p
 		case reason == ReasonNoDomain,
 			reason == topology.ReasonDomainImplausible && n.Fabric.Place == topology.PlaceNone,
 			reason == ReasonPlaced && policy.TreeOnly,
-			reason == ReasonTiersMissing && policy.ByLeaf:
+			reason == ReasonNoSwitch && policy.ByLeaf:
 			equal++
 		}
 	}

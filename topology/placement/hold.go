@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"github.com/quoin-hpc/quoin/topology"
 	"slices"
 )
 
@@ -22,12 +23,12 @@ func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 		}
 		switch {
 		case n.doubtsLabel():
-			reason, label := ReasonCliqueDiffers, n.Labels.DomainText()
+			label := n.Labels.DomainText()
 			if n.Labels.Clique.IsZero() {
-				reason, label = ReasonDomainDiffers, n.label.String()
+				label = n.label.String()
 			}
 			n.stay(ReasonNoFacts, fmt.Sprintf("only its label says %s, and no report confirms it", label))
-			found.add(n.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))
+			found.add(n.Name, topology.ReasonLabelDiffers, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))
 		case n.unconfirmed():
 			unconfirmed[n.block]++
 			n.stay(ReasonUnconfirmed, fmt.Sprintf("its GPUs report clique %s, and %s", n.clique, notConfirmed))

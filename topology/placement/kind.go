@@ -8,15 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The kinds of decisions about the kind of a topology in the file.
-const (
-	// KindChange is why the first blocks wait if a tree is published.
-	KindChange = "KindChange"
-	// TopologyInUse is why a topology waits that would change between blocks and switches
-	// while Node annotations name its units.
-	TopologyInUse = "TopologyInUse"
-)
-
 // keepKind decides whether a topology of the file changes between switches and blocks: one that Node annotations name,
 // or the default topology of a site whose first blocks are known. While that waits, the kind stays that is published.
 func keepKind(parts []*part, t tree, o *Observed, published *topology.Plan, policy *Policy) {

@@ -115,7 +115,7 @@ func resolveLabels(nodes []*node) (aliases map[topology.Clique]topology.Domain, 
 		switch {
 		case v.conflict != "" && !said[v.conflict]:
 			said[v.conflict] = true
-			found.add("", ReasonDomainConflict, v.conflict+"; reports are followed, and nodes with the label alone stay where they are published, or are left out")
+			found.add("", ReasonLabelConflict, v.conflict+"; reports are followed, and nodes with the label alone stay where they are published, or are left out")
 		case v.conflict == "" && !v.clique.IsZero():
 			aliases[v.clique] = v.Domain
 		}
@@ -126,10 +126,10 @@ func resolveLabels(nodes []*node) (aliases map[topology.Clique]topology.Domain, 
 		switch {
 		case v == nil || n.Stays != "":
 		case !n.clique.IsZero() && !v.clique.IsZero() && n.clique != v.clique:
-			found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("it is in clique %s, and its label %s is mostly on nodes of clique %s; the clique is followed", n.clique, v.Domain, v.clique))
+			found.add(n.Name, topology.ReasonLabelDiffers, fmt.Sprintf("it is in clique %s, and its label %s is mostly on nodes of clique %s; the clique is followed", n.clique, v.Domain, v.clique))
 		case !n.clique.IsZero() || n.source != fromLabel:
 		case v.conflict != "":
-			n.stay(ReasonDomainConflict, "only a label names its NVLink domain, and "+v.conflict)
+			n.stay(ReasonLabelConflict, "only a label names its NVLink domain, and "+v.conflict)
 		case !v.clique.IsZero():
 			n.unit.clique = v.clique
 		default:

@@ -132,10 +132,10 @@ func TestDomainWitnesses(t *testing.T) {
 			if tt.blocks != nil && !slices.Equal(sizes, tt.blocks) {
 				t.Errorf("blocks %v, want sizes %v; %v", lines(plan), tt.blocks, plan.Problems)
 			}
-			if got := len(slices.DeleteFunc(problemsOf(plan, placement.ReasonDomainConflict), func(n string) bool { return n != "" })); got != tt.conflicts {
+			if got := len(slices.DeleteFunc(problemsOf(plan, placement.ReasonLabelConflict), func(n string) bool { return n != "" })); got != tt.conflicts {
 				t.Errorf("%d conflicts, want %d: %v", got, tt.conflicts, plan.Problems)
 			}
-			if diff := cmp.Diff(tt.differ, problemsOf(plan, placement.ReasonDomainDiffers)); diff != "" {
+			if diff := cmp.Diff(tt.differ, problemsOf(plan, topology.ReasonLabelDiffers)); diff != "" {
 				t.Errorf("nodes that differ (-want +got):\n%s", diff)
 			}
 			for range 5 {
@@ -176,7 +176,7 @@ func TestDomainDenied(t *testing.T) {
 		readsNone(&facts[i])
 	}
 	plan := mustPlan(t, facts, nil, short)
-	if len(plan.Blocks()) > 0 || len(problemsOf(plan, placement.ReasonDomainDiffers)) != 4 {
+	if len(plan.Blocks()) > 0 || len(problemsOf(plan, topology.ReasonLabelDiffers)) != 4 {
 		t.Errorf("%v, problems %v", lines(plan), plan.Problems)
 	}
 }

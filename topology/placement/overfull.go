@@ -7,10 +7,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
-// It is also the reason of the nodes that stay away meanwhile.
-const BlockOverfull = "BlockOverfull"
-
 // overfull is a published block that the plan would make larger than it can be, and the nodes that do that.
 type overfull struct {
 	block string

@@ -76,9 +76,9 @@ func nameOutgrown(blocks []*domain, size int) (found problems) {
 	for parent, n := range counts {
 		switch {
 		case parent == "":
-			found.add("", ReasonNoParent, fmt.Sprintf("%d blocks, such as %s, have no known switch above the leaf: Slurm aggregates them in the order in which they came", n, example))
+			found.add("", ReasonParentBlocks, fmt.Sprintf("%d blocks, such as %s, have no known switch above the leaf: Slurm aggregates them in the order in which they came", n, example))
 		case n > size:
-			found.add("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm makes several groups of them; set parentBlocks higher", parent, n, size))
+			found.add("", ReasonParentBlocks, fmt.Sprintf("%s has %d blocks, more than %d: Slurm makes several groups of them; set parentBlocks higher", parent, n, size))
 		}
 	}
 	return found
@@ -114,6 +114,6 @@ func adviseParents(known, fresh []*domain, sizes []int, policy *Policy) (found p
 	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(places)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
-	found.add("", ReasonParentsUnset, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))
+	found.add("", ReasonParentBlocks, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))
 	return found
 }

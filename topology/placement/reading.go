@@ -34,9 +34,9 @@ func (n *node) nameProblems(policy *Policy) (found problems) {
 	switch label := n.Labels.Clique; {
 	case policy.ByLeaf: // no NVLink domain is followed
 	case n.source == fromNVML && !label.IsZero() && label != n.clique:
-		found.add(n.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", n.clique, label))
+		found.add(n.Name, topology.ReasonLabelDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", n.clique, label))
 	case n.reason == ReasonNoDomain && n.source != fromPrevious && n.Labels.NamesDomain() && (label.IsZero() || label != n.Fabric.Clique):
-		found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", n.Labels.DomainText()))
+		found.add(n.Name, topology.ReasonLabelDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", n.Labels.DomainText()))
 	}
 	return found
 }
@@ -83,7 +83,7 @@ func (n *node) readLeaf() {
 	case !n.Computes():
 		n.stay(ReasonNoGPUs, "no report and no label says that the node has a GPU")
 	case leaf == "":
-		n.stay(ReasonTiersMissing, "no report and no label names the leaf switch above it")
+		n.stay(ReasonNoSwitch, "no report and no label names the leaf switch above it")
 	default:
 		n.source, n.unit.label.Value = fromSwitch, leaf
 	}

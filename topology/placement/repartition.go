@@ -9,10 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Repartitioned is the kind of a decision: NVLink partitions were changed while published nodes ran, and
-// the nodes would follow. It is also the reason of nodes that stay meanwhile.
-const Repartitioned = "Repartitioned"
-
 // Repartition is one change of NVLink partitions: published blocks whose nodes are in other cliques
 // now, although the nodes were not rebooted. Blocks of which nodes come into one clique are one change.
 type Repartition struct {

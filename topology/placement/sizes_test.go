@@ -66,7 +66,7 @@ func TestAdvice(t *testing.T) {
 		smaller    = "; with baseBlockSize: 5 all can, and jobs of 6 nodes may use two racks; or the job asks for segments, such as sbatch -N 18 --segment=3"
 		byClass    = "; sizeClasses: [6, 3] gives each size of rack a topology of its own"
 		unknown    = "SwitchesUnknown: topology: tree publishes switches alone..."
-		parents    = "ParentBlocksUnset: 3 blocks are below switch core/s1, ... parentBlocks: 4 keeps such a job below one switch; jobs of 7-8 nodes cannot run then"
+		parents    = "ParentBlocks: 3 blocks are below switch core/s1, ... parentBlocks: 4 keeps such a job below one switch; jobs of 7-8 nodes cannot run then"
 	)
 	for _, tt := range []struct {
 		name   string
@@ -95,21 +95,21 @@ func TestAdvice(t *testing.T) {
 		{"racks below two spines", nil, short, three, short, []string{parents}},
 		{"racks below two spines, in an order that fits", unit("s1", 1, 2, 3), short, three, short, []string{parents}},
 		{"racks below two spines, in an order that does not fit", slices.Concat(unit("s1", 1), unit("s2", 4)), short, slices.Concat(three, unit("s1", 6)), short,
-			[]string{"ParentBlocksUnset: 4 blocks ... parentBlocks: 4 keeps such a job below one switch, if the files are made from scratch: known blocks keep their places"}},
+			[]string{"ParentBlocks: 4 blocks ... parentBlocks: 4 keeps such a job below one switch, if the files are made from scratch: known blocks keep their places"}},
 		{"one rack below each spine", nil, short, slices.Concat(unit("s1", 1), unit("s2", 2)), short, nil},
 		{"one spine", nil, short, unit("s1", 1, 2), short, nil},
 		{"no switch above racks", nil, short, site(4, 2), short, nil},
 		{"parents are set", nil, short, slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), inFours, nil},
-		{"more racks than a parent has", nil, short, unit("s1", 1, 2, 3, 4, 5), inFours, []string{placement.ReasonAboveParent + ": ..."}},
-		{"parents are set, and no switch is known", nil, short, site(4, 2), inFours, []string{placement.ReasonNoParent + ": ..."}},
-		{"parents are set afterwards", slices.Concat(unit("s1", 1, 2), unit("s2", 3)), short, slices.Concat(unit("s1", 1, 2), unit("s2", 3), unit("s1", 4), unit("s2", 5)), inFours, []string{"JobSizesImpossible: ...", "ParentDomainsMixed: ..."}},
+		{"more racks than a parent has", nil, short, unit("s1", 1, 2, 3, 4, 5), inFours, []string{placement.ReasonParentBlocks + ": ..."}},
+		{"parents are set, and no switch is known", nil, short, site(4, 2), inFours, []string{placement.ReasonParentBlocks + ": ..."}},
+		{"parents are set afterwards", slices.Concat(unit("s1", 1, 2), unit("s2", 3)), short, slices.Concat(unit("s1", 1, 2), unit("s2", 3), unit("s1", 4), unit("s2", 5)), inFours, []string{"JobSizesImpossible: ...", "ParentBlocks: ..."}},
 		{"further sizes below two spines", nil, short, slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), base(0, 4), nil},
 		{"the tree alone, with two spines", nil, short, three, tree, nil},
 		{"topologies by size", nil, short, bySize, classes(18, 9), []string{"TopologiesApart: no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"}},
 		{"topologies by size, and the base joins them", bySize, classes(18, 9), bySize, base(9), nil},
 		{"topologies by size beside the tree alone", nil, short, bySize, sizedTree, []string{unknown}},
 		{"topologies by fabric", nil, short, byFabric, divided, []string{"LeavesApart: ...", "TopologiesApart: no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"}},
-		{"topologies by fabric, and a root joins them", byFabric, divided, byFabric, root, []string{"ParentBlocksUnset: 2 blocks ..."}},
+		{"topologies by fabric, and a root joins them", byFabric, divided, byFabric, root, []string{"ParentBlocks: 2 blocks ..."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var prev *given

@@ -53,7 +53,7 @@ func TestTierSources(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: switches (-want +got):\n%s", name, diff)
 		}
-		if got := len(problemsOf(plan, placement.ReasonTiersMissing)); got != tt.missing {
+		if got := len(problemsOf(plan, placement.ReasonNoSwitch)); got != tt.missing {
 			t.Errorf("%s: %d nodes named, want %d: %v", name, got, tt.missing, plan.Problems)
 		}
 	}

@@ -111,11 +111,11 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		named  []string // reasons of problems
 	}{
 		"nothing":                      {nil, forget, nil, nil},
-		"all":                          {[]string{block, "leaf-1"}, forget, []string{block, "leaf-1", "spine-1"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
-		"the leaf":                     {[]string{"leaf-1"}, forget, []string{"leaf-1", "spine-1"}, []string{"ForgottenSwitchInUse"}},
+		"all":                          {[]string{block, "leaf-1"}, forget, []string{block, "leaf-1", "spine-1"}, []string{"ForgottenInUse", "ForgottenInUse"}},
+		"the leaf":                     {[]string{"leaf-1"}, forget, []string{"leaf-1", "spine-1"}, []string{"ForgottenInUse"}},
 		"a spine, which no node is in": {[]string{"spine-1"}, forget, nil, nil},
 		"what is not published":        {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
-		"no empty leaf can be loaded":  {[]string{block, "leaf-1"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
+		"no empty leaf can be loaded":  {[]string{block, "leaf-1"}, noEmpty, []string{block}, []string{"ForgottenInUse"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)

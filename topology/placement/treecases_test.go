@@ -52,7 +52,7 @@ func treeOf(t *testing.T, s *treeSite) (switches []topology.Switch, found []topo
 	plan := mustPlan(t, s.facts, prev, s.policy)
 	for _, f := range plan.Problems {
 		switch f.Reason {
-		case placement.ReasonTierConflict, placement.ReasonTiersMissing, placement.ReasonForgottenSwitch, placement.ReasonRootAssumed, placement.ReasonLeavesApart:
+		case placement.ReasonLabelConflict, placement.ReasonNoSwitch, placement.ReasonForgottenInUse, placement.ReasonRootAssumed, placement.ReasonLeavesApart:
 			found = append(found, f)
 		}
 	}
@@ -85,20 +85,20 @@ func TestTree(t *testing.T) {
 		{"the spine's label lost", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b s1(l1,l2)", nil},
 		{"a node moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
 		{"a leaf that is forgotten and in use", treeSite{policy: forgets("l1"), inUse: "l1", published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)",
-			[]string{"ForgottenSwitchInUse"}},
+			[]string{"ForgottenInUse"}},
 		{"a node moves and its leaf stays", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)", nil},
 		{"a leaf that is forgotten", treeSite{policy: forgets("l1"), published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
 		{"switches that are forgotten and stay", treeSite{policy: forgets("l1", "s1", "l9"), published: pair, facts: []topology.Facts{node("a", "l1 s1")}}, "l1=a l2= s1(l1,l2)",
-			[]string{"ForgottenSwitchInUse", "ForgottenSwitchInUse"}},
+			[]string{"ForgottenInUse", "ForgottenInUse"}},
 		{"the empty leaves of other switches", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", []string{"LeavesApart"}},
 		{"leaves become spines", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed"}},
 		{"spines become leaves", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "s1"), node("b", "s1")}}, "s1=a,b", nil},
 		{"a leaf moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed"}},
 		{"the site has one tier", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}, policy: placement.Policy{Tiers: 1}}, "l1=a l2=b fabric(l1,l2)", []string{"RootAssumed"}},
 		{"a tier is put below the leaves", treeSite{published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed"}},
-		{"the published parent wins a tie", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict"}},
-		{"most nodes win", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict"}},
-		{"a node without a label", treeSite{facts: []topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"TierLabelsMissing b"}},
+		{"the published parent wins a tie", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"LabelConflict"}},
+		{"most nodes win", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"LabelConflict"}},
+		{"a node without a label", treeSite{facts: []topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"NoSwitch b"}},
 		{"a loop in an edited file", treeSite{published: []topology.Switch{{Name: "l", Nodes: []string{"a"}}, {Name: "s", Children: []string{"l", "t"}}, {Name: "t", Children: []string{"s"}}},
 			facts: []topology.Facts{node("a", "l z")}}, "l=a z(l)", nil},
 	}
@@ -261,7 +261,7 @@ func TestRoots(t *testing.T) {
 			for _, f := range found {
 				messages += f.Message + "\n"
 			}
-			if diff := cmp.Diff(tt.problems, reasonsOf(found, placement.ReasonTiersMissing)); diff != "" || !strings.Contains(messages, tt.says) {
+			if diff := cmp.Diff(tt.problems, reasonsOf(found, placement.ReasonNoSwitch)); diff != "" || !strings.Contains(messages, tt.says) {
 				t.Errorf("findings (-want +got):\n%s%s", diff, messages)
 			}
 			again := tt.site
@@ -288,10 +288,10 @@ func TestUniqueNames(t *testing.T) {
 		{"row 1 and hall 1", facts{node("a", "r1 1 1"), node("b", "r2 2 1")}, "r1=a r2=b 2(r2) 1(2,r1) tier2-1(1)", "r1=a r2=b 1(r1) 2(r2) tier2-1(1,2)", nil},
 		{"a tier is missing", facts{node("d", "l3 - core1")}, "l3=d core1(l3)", "l3=d core1(l3)", nil},
 		{"a tier is missing, and others name it", facts{node("a", "l3 s1 core1"), node("b", "l3 - core1"), node("c", "l3 - core1")}, "l3=a,b,c s1(l3) core1(s1)", "l3=a,b,c s1(l3) core1(s1)", nil},
-		{"no leaf", facts{node("a", "l1 s1 core1"), node("d", "- s1 core1"), node("e", "- s1 core1")}, "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", []string{"TierLabelsMissing d", "TierLabelsMissing e"}},
+		{"no leaf", facts{node("a", "l1 s1 core1"), node("d", "- s1 core1"), node("e", "- s1 core1")}, "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", []string{"NoSwitch d", "NoSwitch e"}},
 		{"a leaf and a spine of one name", facts{node("a", "x s1"), node("b", "l2 x")}, "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", nil},
 		{"equal tiers", facts{node("a", "l1 i i"), node("b", "l2 i i")}, "l1=a l2=b i(l1,l2) tier2-i(i)", "l1=a l2=b i(l1,l2) tier2-i(i)", nil},
-		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"TierConflict"}},
+		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"LabelConflict"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, source := range []topology.TierSource{{Rank: 3, Name: "Soperator", Unique: true}, {}} {

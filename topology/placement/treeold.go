@@ -153,7 +153,7 @@ func nameForgottenSwitches(policy *Policy, switches []topology.Switch) (found pr
 		case len(sw.Children) > 0:
 			why = "has switches below it, such as " + sw.Children[0]
 		}
-		found.add("", ReasonForgottenSwitch, fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why))
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why))
 	}
 	return found
 }

@@ -139,13 +139,13 @@ func nameConflicts(all []*knownSwitch, loops []vote) (found problems) {
 			}
 		}
 		if parents > 1 && sw.levels > 0 && sw.above != nil {
-			found.add("", ReasonTierConflict, fmt.Sprintf("nodes name different switches above switch %s, %d in all: %s counts, because most nodes name it or were published below it",
+			found.add("", ReasonLabelConflict, fmt.Sprintf("nodes name different switches above switch %s, %d in all: %s counts, because most nodes name it or were published below it",
 				sw.name, parents, sw.above.value))
 		}
 	}
 	for _, v := range loops {
 		if v.nodes > 0 && v.child.levels > 0 {
-			found.add("", ReasonTierConflict, fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
+			found.add("", ReasonLabelConflict, fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
 				v.nodes, v.first.Name, v.parent.value, v.child.value))
 		}
 	}

@@ -56,7 +56,7 @@ func chooseTiers(nodes []*node, published string, old *oldTree) (chosen topology
 
 // whyMissing says why the source of the tree does not name a node's leaf switch, and what that means. The finding is empty if a finding of the site says why.
 func whyMissing(n *node, source topology.TierSource, published bool) topology.Finding {
-	reason, message := ReasonTiersMissing, "no label"
+	reason, message := ReasonNoSwitch, "no label"
 	if source.Name != "" {
 		message += " of " + source.Name
 	}

@@ -9,14 +9,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons why something is not compared.
-const (
-	reasonNodesNotCompared = "NodesNotCompared"
-	reasonTopologyNotShown = "TopologyNotShown"
-)
+const reasonNotCompared = "NotCompared"
 
 // notCompared is the finding if the files name no nodes.
-var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNodesNotCompared,
+var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNotCompared,
 	Message: "the files name no nodes, so it is not known whether Slurm has each node in its place", Remedy: "give --nodes in place of the files"}
 
 // LoadedResult names the nodes that Slurm has in another place than the files. The state answers the
@@ -25,7 +21,7 @@ func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
 	r := &Result{Summary: []string{compared(wanted.Topologies())}}
 	elsewhere, otherNames := wanted.Compare(state)
 	for _, n := range elsewhere {
-		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
+		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: slurmctld.ReasonDiffers, Message: n.Why})
 	}
 	for _, d := range slurmctld.SameGroups(otherNames) {
 		r.Found(d.Finding())
@@ -38,7 +34,7 @@ func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
 	case wanted.Nodes() == 0:
 		r.Found(notCompared)
 	case state.Topologies == nil:
-		r.Found(topology.Finding{Severity: topology.Unknown, Reason: reasonTopologyNotShown, Message: "slurmrestd does not show where nodes are, only Topology= that a node has of its own", Remedy: "set slurm.scontrol, or give --topology"})
+		r.Found(topology.Finding{Severity: topology.Unknown, Reason: reasonNotCompared, Message: "slurmrestd does not show where nodes are, only Topology= that a node has of its own", Remedy: "set slurm.scontrol, or give --topology"})
 		r.Summary = append(r.Summary, fmt.Sprintf("same, as far as slurmrestd shows: none of the %d nodes is elsewhere by its own Topology=", wanted.Nodes()))
 	default:
 		r.Summary = append(r.Summary, fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", wanted.Nodes()))

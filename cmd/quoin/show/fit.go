@@ -47,7 +47,7 @@ type Fit struct {
 }
 
 // statesUnknown is the finding if no source says which nodes are free.
-var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free",
+var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: "nobody said which nodes are free",
 	Remedy: fit.AskStates}
 
 // Code returns the exit code of the answer.

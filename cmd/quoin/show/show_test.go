@@ -16,19 +16,19 @@ import (
 
 func TestGroup(t *testing.T) {
 	got := Groups([]topology.Finding{
-		{Subject: topology.Subject{Node: "a2"}, Reason: "TierLabelsMissing", Message: "m"},
+		{Subject: topology.Subject{Node: "a2"}, Reason: "NoSwitch", Message: "m"},
 		{Subject: topology.Subject{Node: "a1"}, Reason: "NoGresLine", Message: "m"},
-		{Reason: "TierLabelsMissing", Message: "m"},
-		{Subject: topology.Subject{Node: "a10"}, Reason: "TierLabelsMissing", Message: "m"},
-		{Subject: topology.Subject{Node: "a1"}, Reason: "TierLabelsMissing", Message: "m"},
-		{Subject: topology.Subject{Node: "a1"}, Reason: "TierLabelsMissing", Message: "m"},
-		{Subject: topology.Subject{Node: "a1"}, Reason: "TierLabelsMissing", Message: "another"},
+		{Reason: "NoSwitch", Message: "m"},
+		{Subject: topology.Subject{Node: "a10"}, Reason: "NoSwitch", Message: "m"},
+		{Subject: topology.Subject{Node: "a1"}, Reason: "NoSwitch", Message: "m"},
+		{Subject: topology.Subject{Node: "a1"}, Reason: "NoSwitch", Message: "m"},
+		{Subject: topology.Subject{Node: "a1"}, Reason: "NoSwitch", Message: "another"},
 	})
 	want := []Group{
-		{Nodes: []string{"a1", "a2", "a10"}, Reason: "TierLabelsMissing", Message: "m"},
+		{Nodes: []string{"a1", "a2", "a10"}, Reason: "NoSwitch", Message: "m"},
 		{Nodes: []string{"a1"}, Reason: "NoGresLine", Message: "m"},
-		{Reason: "TierLabelsMissing", Message: "m"},
-		{Nodes: []string{"a1"}, Reason: "TierLabelsMissing", Message: "another"},
+		{Reason: "NoSwitch", Message: "m"},
+		{Nodes: []string{"a1"}, Reason: "NoSwitch", Message: "another"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -46,7 +46,7 @@ func TestPrintFindings(t *testing.T) {
 	var lines, units []topology.Finding
 	for i := range 10 {
 		lines = append(lines, topology.Finding{Subject: topology.Subject{File: "gres.conf", Line: i + 1}, Reason: "UnknownNode", Message: "m", Remedy: "a"})
-		units = append(units, topology.Finding{Subject: topology.Subject{Thing: fmt.Sprintf("block at place %d", i)}, Reason: "UnitDiffers", Message: "m"})
+		units = append(units, topology.Finding{Subject: topology.Subject{Thing: fmt.Sprintf("block at place %d", i)}, Reason: "SlurmDiffers", Message: "m"})
 	}
 	far := of(10000, func(int) string { return "one" })
 	for i := range far {

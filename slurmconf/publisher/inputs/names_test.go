@@ -26,22 +26,22 @@ func TestGatherNames(t *testing.T) {
 		{"short", "n1.example.com", "", "n1", ""},
 		{"short", "10.140.71.100", "", "10.140.71.100", ""},
 		{"full", "n1.example.com", "", "n1.example.com", ""},
-		{"full", long, "", "", ReasonBadSlurmName},
-		{"short", "default", "", "", ReasonBadSlurmName},
-		{"short", "n1234567890123456789", "", "", ReasonBadSlurmName},
-		{"short", ".n1", "", "", ReasonBadSlurmName},
+		{"full", long, "", "", ReasonNoSlurmName},
+		{"short", "default", "", "", ReasonNoSlurmName},
+		{"short", "n1234567890123456789", "", "", ReasonNoSlurmName},
+		{"short", ".n1", "", "", ReasonNoSlurmName},
 		{"annotation:sn", "n1", "x_1", "x_1", ""},
 		{"annotation:sn", "n1", "", "", ReasonNoSlurmName},
 		{"label:sn", "n1", "", "", ReasonNoSlurmName},
 		{"label:sn", "n1", "x-1", "x-1", ""},
-		{"annotation:sn", "n1", "x[1-5],n2", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "x1,x2", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a b", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "k#1", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a\nb", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a{b}", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "Default", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", strings.Repeat("x", 300), "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "x[1-5],n2", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "x1,x2", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "a b", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "k#1", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "a\nb", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "a{b}", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", "Default", "", ReasonNoSlurmName},
+		{"annotation:sn", "n1", strings.Repeat("x", 300), "", ReasonNoSlurmName},
 	} {
 		t.Run(tt.names+" "+tt.node+" "+tt.value, func(t *testing.T) {
 			r := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"})
@@ -126,7 +126,7 @@ func TestSlinkyNames(t *testing.T) {
 		{"slurm-bridge beside a pod", "slinky", bridge, []Worker{of("slurm/a", "g1")}, "g1", ""},
 		{"slurm-bridge beside another cluster's pod", "slinky:b", bridge, []Worker{of("slurm/a", "g1")}, "", ReasonNoWorkerPod},
 		{"slurm-bridge's external node", "slinky", external, nil, "n1.example.com", ""},
-		{"no Slurm name", "slinky", nil, []Worker{of("slurm/a", "default")}, "", ReasonBadSlurmName},
+		{"no Slurm name", "slinky", nil, []Worker{of("slurm/a", "default")}, "", ReasonNoSlurmName},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"})

@@ -15,7 +15,7 @@ func TestPatternNames(t *testing.T) {
 		{aws, "control-plane-1", aws + " gives no name: it must match", ReasonNoSlurmName},
 		{`s/(.+)-gpu-(\d+)/$2$1/`, "a-gpu-7", "7a", ""},
 		{`s/(.*)x/$1/`, "x", `s/(.*)x/$1/ gives no name`, ReasonNoSlurmName},
-		{`s/(.+)/$1[1-2]/`, "a", `s/(.+)/$1[1-2]/`, ReasonBadSlurmName},
+		{`s/(.+)/$1[1-2]/`, "a", `s/(.+)/$1[1-2]/`, ReasonNoSlurmName},
 		{`s/a:(.+)|b(.+)/n$1$2/`, "b7", "n7", ""},
 	} {
 		g := rules(t, Config{SlurmNames: c.how}).Gather(&Snapshot{Nodes: []Node{{Name: c.node}}})

@@ -54,7 +54,7 @@ func TestNamesByPods(t *testing.T) {
 		{"two pods", []Worker{pod("soperator", "worker-3"), pod("soperator", "worker-4")}, "worker-3 worker-4", "", nil},
 		{"none", nil, "", ReasonNoWorkerPod, []string{"slurmNames: pod:" + workersOnly, "nor on any other node", "kubectl get nodes,pods -A -o json"}},
 		{"only Slinky's", []Worker{slinky}, "", ReasonNoWorkerPod, nil},
-		{"a name that Slurm can't have", []Worker{pod("soperator", "default")}, "", ReasonBadSlurmName, []string{"look at the pods that slurmNames: pod:" + workersOnly + " selects"}},
+		{"a name that Slurm can't have", []Worker{pod("soperator", "default")}, "", ReasonNoSlurmName, []string{"look at the pods that slurmNames: pod:" + workersOnly + " selects"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snap := &Snapshot{Nodes: []Node{{Name: "n1"}}}

@@ -14,11 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// The reasons why a node that a publication takes has no Slurm name.
-const (
-	ReasonNoSlurmName  = "NoSlurmName"
-	ReasonBadSlurmName = "BadSlurmName"
-)
+// ReasonNoSlurmName is why a node that a publication takes has no Slurm name.
+const ReasonNoSlurmName = "NoSlurmName"
 
 // Selector chooses Nodes by their labels.
 type Selector interface {
@@ -279,7 +276,7 @@ func (r *Rules) NamesOf(n *Node) (names []string, problem topology.Finding) {
 			if from != "" {
 				err = fmt.Errorf("%s: %w", from, err)
 			}
-			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
+			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: err.Error() + ": " + r.otherName()}
 		}
 	}
 	return names, problem

@@ -9,16 +9,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons of problems with ResourceSlices.
-const (
-	// ReasonSlicesIncomplete names a node that lacks some of its slices.
-	ReasonSlicesIncomplete = "ResourceSlicesIncomplete"
-	// ReasonSliceUnreadable names a node with a device that makes no sense.
-	ReasonSliceUnreadable = "ResourceSliceUnreadable"
-	// ReasonSlicesDiffer names a node whose labels and slices have different numbers of
-	// GPUs.
-	ReasonSlicesDiffer = "ResourceSlicesDiffer"
-)
+// ReasonBadSlices is the problem of a node whose ResourceSlices lack one, make no sense, or differ from its labels.
+const ReasonBadSlices = "BadResourceSlices"
 
 // SliceReader reads the spec of the ResourceSlice of a name, as JSON. It returns nil if the
 // ResourceSlice is not one of NVIDIA's driver.
@@ -76,13 +68,13 @@ func nodeOfSlices(node string, its []*Slice) *topology.Node {
 	}
 	for _, s := range its {
 		if found[s.Pool] != s.Count {
-			n.Problems = []topology.Finding{{Subject: topology.Subject{Node: node}, Reason: ReasonSlicesIncomplete, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.Pool, found[s.Pool], s.Count)}}
+			n.Problems = []topology.Finding{{Subject: topology.Subject{Node: node}, Reason: ReasonBadSlices, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.Pool, found[s.Pool], s.Count)}}
 			return n
 		}
 	}
 	for i := range devices {
 		if problem := addDevice(n, &devices[i]); problem != "" {
-			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: node}, Reason: ReasonSliceUnreadable, Message: problem})
+			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: node}, Reason: ReasonBadSlices, Message: problem})
 		}
 	}
 	slices.SortStableFunc(n.GPUs, func(a, b topology.GPU) int { return cmp.Compare(a.UUID, b.UUID) })
@@ -149,7 +141,7 @@ func checkMinors(n *topology.Node) {
 			continue
 		}
 		if other, ok := seen[*g.Minor]; ok {
-			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonSliceUnreadable, Message: fmt.Sprintf("GPUs %s and %s both have minor number %d", other, g.UUID, *g.Minor)})
+			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlices, Message: fmt.Sprintf("GPUs %s and %s both have minor number %d", other, g.UUID, *g.Minor)})
 			for k := range n.GPUs {
 				n.GPUs[k].Minor = nil
 			}
@@ -175,7 +167,7 @@ func (in *Inputs) judgeSlices(f *topology.Facts) {
 	}
 	in.Problems = append(in.Problems, n.Problems...)
 	if labelled := f.Labels.GPUs; labelled > 0 && len(n.GPUs) > 0 && labelled != len(n.GPUs) && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }) {
-		in.Problems = append(in.Problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonSlicesDiffer,
+		in.Problems = append(in.Problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonBadSlices,
 			Message: fmt.Sprintf("its ResourceSlices list %d GPUs, its labels count %d; the slices count", len(n.GPUs), labelled)})
 	}
 }

@@ -32,15 +32,9 @@ const ScalingModeDaemonSet = "daemonset"
 
 // The reasons why Slinky's pods do not say how Slurm calls a node.
 const (
-	// ReasonNoWorkerPod names a node on which no pod with a slurmd of the cluster runs: Slurm
-	// has no such node.
-	ReasonNoWorkerPod = "NoWorkerPod"
-	// ReasonTwoWorkerPods names a node whose pods give it several Slurm names. All are published.
-	ReasonTwoWorkerPods = "TwoWorkerPods"
-	// ReasonSlurmNameTaken names a node whose Slurm name other nodes have too.
-	ReasonSlurmNameTaken = "SlurmNameTaken"
-	// ReasonTwoSlurmClusters names a node for which slurmNames must say which of several
-	// Slurm clusters is meant.
+	ReasonNoWorkerPod      = "NoWorkerPod"
+	ReasonTwoWorkerPods    = "TwoWorkerPods"
+	ReasonSlurmNameTaken   = "SlurmNameTaken"
 	ReasonTwoSlurmClusters = "TwoSlurmClusters"
 )
 

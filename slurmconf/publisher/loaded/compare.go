@@ -11,20 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons why a node of a file is not in Slurm as the file has it.
-const (
-	ReasonNotLoaded      = "NotLoaded"
-	ReasonNotAsPublished = "NotAsPublished"
-)
-
-// Reason is the reason of the node's stage in a word.
-func (n *Node) Reason() string {
-	if n.Stage == StageLoaded {
-		return ReasonNotLoaded
-	}
-	return ReasonNotAsPublished
-}
-
 // Wanted are the places of nodes in a set of files for Slurm.
 type Wanted struct{ in Input }
 

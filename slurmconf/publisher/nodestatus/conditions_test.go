@@ -9,7 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestFabricCondition(t *testing.T) {
@@ -55,9 +54,9 @@ func TestDriftCondition(t *testing.T) {
 	if c := driftCondition(nil); c.True || c.Reason != "Agrees" {
 		t.Errorf("%+v", c)
 	}
-	label := topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: placement.ReasonCliqueDiffers, Message: "b"}
+	label := topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: topology.ReasonLabelDiffers, Message: "b"}
 	many := []topology.Finding{{Subject: topology.Subject{Node: "n"}, Reason: topology.ReasonTwoCliques, Message: "a"}, label, label}
-	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
+	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: topology.ReasonLabelDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

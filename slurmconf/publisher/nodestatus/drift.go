@@ -24,8 +24,7 @@ const (
 // planReasons are the problems of a plan by which hardware, labels and published files say
 // different things of a node. What is wrong with its fabric itself is in ConditionFabric.
 var planReasons = map[string]bool{
-	placement.ReasonCliqueDiffers: true, placement.ReasonDomainDiffers: true, placement.ReasonDomainConflict: true,
-	placement.ReasonUnconfirmed: true,
+	topology.ReasonLabelDiffers: true, placement.ReasonLabelConflict: true, placement.ReasonUnconfirmed: true,
 }
 
 // driftAfter is how long a difference must last before the Node's condition names it. A

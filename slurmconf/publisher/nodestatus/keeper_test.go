@@ -23,9 +23,9 @@ func TestKeepConditions(t *testing.T) {
 	}
 	s.change(t.Context(), func() {
 		fabric.Health = topology.HealthUnhealthy
-		s.found(topology.Finding{Subject: topology.Subject{Node: n}, Reason: placement.ReasonCliqueDiffers}, topology.Finding{Subject: topology.Subject{Node: "n00001"}, Reason: placement.ReasonNoDomain})
+		s.found(topology.Finding{Subject: topology.Subject{Node: n}, Reason: topology.ReasonLabelDiffers}, topology.Finding{Subject: topology.Subject{Node: "n00001"}, Reason: placement.ReasonNoDomain})
 	})
-	if got := s.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != placement.ReasonCliqueDiffers || s.writes != 73 {
+	if got := s.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != topology.ReasonLabelDiffers || s.writes != 73 {
 		t.Errorf("%d writes, %s has %+v", s.writes, n, got)
 	}
 	s.change(t.Context(), func() {

@@ -28,7 +28,6 @@ import (
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
-	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -241,7 +240,7 @@ func TestSourceNow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fault := []string{placement.ReasonCliqueDiffers + " " + labelled}
+			fault := []string{topology.ReasonLabelDiffers + " " + labelled}
 			var stored []string
 			if published.faulty {
 				write(node, wrong)
@@ -259,7 +258,7 @@ func TestSourceNow(t *testing.T) {
 				labels []byte
 				want   []string
 				drift  string
-			}{{"a wrong label", wrong, fault, placement.ReasonCliqueDiffers}, {"the right label", right, nil, "Agrees"}} {
+			}{{"a wrong label", wrong, fault, topology.ReasonLabelDiffers}, {"the right label", right, nil, "Agrees"}} {
 				write(node, tt.labels)
 				site := siteOf(t, s, clusters, nil)
 				if diff := cmp.Diff(tt.want, problemsOf(site.Plan)); diff != "" || len(site.Trouble) > 0 {

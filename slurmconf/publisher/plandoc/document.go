@@ -168,21 +168,7 @@ func (h *Held) Same(other *Held) bool {
 
 // Ends says what ends the hold, beside an approval of one that waits for it.
 func (h *Held) Ends() string {
-	switch {
-	case h.Alone || h.Reason == "RolledBack":
-		return "by itself if the nodes and the configuration are again as published"
-	case h.Reason == "BigChange":
-		return "by itself if fewer nodes change; those of the last hour count"
-	case h.Reason == "NothingToPublish":
-		return "by itself when a node has a place, or known GPUs if nothing was published"
-	case h.Reason == "PlanUnreadable":
-		return "when the stored plan is restored or deleted"
-	case h.Reason == "PublishedUnreadable":
-		return "when the published file is restored, or its key is removed"
-	case h.Reason == "RevisionUnknown":
-		return "when " + AnnotationRollback + " names a revision that is kept, or is removed"
-	}
-	return "by itself when the nodes and the configuration give files that can be published"
+	return cmp.Or(topology.Explain(h.Reason).Ends, "by itself when the nodes and the configuration give files that can be published")
 }
 
 // New returns the document of a publication that has published nothing.

@@ -52,9 +52,6 @@ func Reasons(plan *topology.Plan, unnamed []topology.Finding) string {
 	return text
 }
 
-// ReasonNoSwitch is why a node is in no tree.
-const ReasonNoSwitch = "NoSwitch"
-
 // Left lists the nodes without a place. A node without a Slurm name has its Kubernetes
 // name.
 func Left(plan *topology.Plan, specs map[string]string, unnamed []topology.Finding) []topology.Finding {
@@ -83,5 +80,5 @@ func whyLeftOut(n *topology.Placement, places map[string]topology.Place) (reason
 	case places[n.SlurmName].Block == "":
 		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
 	}
-	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
+	return placement.ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
 }

@@ -244,7 +244,7 @@ func TestLeftSays(t *testing.T) {
 	for _, f := range Left(p, map[string]string{"n4": "nvl:b"}, []topology.Finding{{Subject: topology.Subject{Node: "k5"}, Reason: "NoSlurmName"}}) {
 		got = append(got, f.Node+" "+f.Reason)
 	}
-	if diff := cmp.Diff([]string{"n1 " + ReasonNoSwitch, "n2 " + placement.ReasonNoDomain, "n3 NoGPUs", "k5 NoSlurmName"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"n1 " + placement.ReasonNoSwitch, "n2 " + placement.ReasonNoDomain, "n3 NoGPUs", "k5 NoSlurmName"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -23,7 +23,7 @@ func TestNVMLFaults(t *testing.T) {
 	t.Parallel()
 	const (
 		waits = "fabric inProgress"
-		ecc   = "UncorrectedECC: GPU GPU-01000100-0000-0000-0000-000000000000 has had uncorrected ECC errors since the driver was loaded"
+		ecc   = "MemoryErrors: GPU GPU-01000100-0000-0000-0000-000000000000 has had uncorrected ECC errors since the driver was loaded"
 		inFab = "FabricInProgress: 8 of 8 GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them"
 	)
 	lost := func(bus string) string {
