@@ -49,8 +49,8 @@ var Reasons = []Chapter{
 	{"IMEX and the ComputeDomain", "Verdicts about a node and the domain: quoin imex check, the Node condition, the gate.", []Word{
 		{"Conflict", "two indices, addresses, domains or IMEX daemons where one can be", "end the one named, while no job across nodes runs", ""},
 		{"DomainDeleting", "somebody deleted the ComputeDomain", "end the pods that claim its channels", ""},
-		{"DomainDiffers", "the spec is not as configured; nodes that have joined stay Ready", "set the keys below imex to the spec, or delete the domain by RUNBOOKS.md", ""},
-		{"DomainOutdated", "the domain's daemons are older than the driver; nodes join all the same", "renew the daemons rack by rack by RUNBOOKS.md", ""},
+		{"DomainDiffers", "the spec is not as configured; nodes that have joined stay Ready", "set the keys below imex to the spec, or delete the domain by manifests/RUNBOOKS.md", ""},
+		{"DomainOutdated", "the domain's daemons are older than the driver; nodes join all the same", "renew the daemons rack by rack by manifests/RUNBOOKS.md", ""},
 		{"DomainProblem", "no node can join the domain: the domain's own reason says why", "run quoin imex check", ""},
 		{"NoDomain", "the ComputeDomain is not there", "let a publisher with 13-rbac-imex.yaml create the domain, or create it by hand", ""},
 		{"NoDriver", "NVIDIA's DRA driver starts no IMEX daemons; the gate is open", "", ""},
