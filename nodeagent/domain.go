@@ -70,7 +70,7 @@ func (c *confirmation) recall(stored *topology.Node) {
 }
 
 // report says in a report which domain is confirmed. A node that had a clique does not confirm that
-// it has none because its GPUs say so: topology.JudgeFabric says whether they are believed.
+// it has none because its GPUs say so: fabric.Site.Judge says whether they are believed.
 func (c *confirmation) report(n *topology.Node) {
 	n.Domain, n.DomainChanged, n.EarlierClique = c.domain, c.changed, topology.Clique{}
 	if !n.Domain.Clique.IsZero() {

@@ -23,7 +23,7 @@ const (
 	EndStart   = "start"   // it could not be started
 )
 
-// maxRefused is how many refused lines in a row end a child.
+// maxRefused is how many refused lines between two heartbeats end a child.
 const maxRefused = 100
 
 // Child is a program of ours that prints what it knows as lines. A library that

@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// Once makes passes until none is due, for a site that is played: nothing waits, no change is too big, and nodes
+// Once makes passes until none is due or ctx ends, for a site that is played: nothing waits, no change is too big, and nodes
 // that are gone leave at once. It returns what was made. If that is refused, the published files stay.
 func Once(ctx context.Context, store Store, pub *publication.Cluster) (*Rendered, error) {
 	own := *pub
@@ -24,6 +24,9 @@ func Once(ctx context.Context, store Store, pub *publication.Cluster) (*Rendered
 		made, _, err := l.pass(ctx, now)
 		if err != nil || !l.Take(now) {
 			return made, err
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 	}
 }

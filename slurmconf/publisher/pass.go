@@ -14,8 +14,7 @@ import (
 )
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
-// publication is one of its lines. Each line takes what the lines above returned, and changes
-// none of it. Nothing here waits for Slurm. pass returns what it made, and what it found of the nodes. What waits for a
+// publication is one of its lines. Each line takes what the lines above returned. Nothing here waits for Slurm. pass returns what it made, and what it found of the nodes. What waits for a
 // time tells the timer of the loop.
 func (l *loop) pass(ctx context.Context, now time.Time) (made *Rendered, found nodestatus.Pass, err error) {
 	snap, err := l.store.Snapshot(ctx)

@@ -3,7 +3,8 @@
 // annotates the Nodes.
 //
 // Its memory is the stored plan of each publication. Files, annotations and answers are
-// made from the plan, and files are read only to see whether somebody changed them. The
+// made from the plan, and files are read to see whether somebody changed them, or where nodes
+// were if no plan is stored. The
 // plan is written first, then the files, then the annotations.
 //
 // It writes only when bytes differ, and only files that were parsed back and

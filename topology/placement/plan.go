@@ -2,8 +2,8 @@
 //
 // [MakePlan] turns what is [Observed] of all nodes now, what was published ([Previous]) and
 // what the site wants ([Policy]) into a plan: blocks (one per NVLink clique), a switch tree
-// if network tiers are known, and the place of every node with its reason. Each stage is a
-// call from data to data:
+// if network tiers are known, and the place of every node with its reason. The stages are
+// calls on the nodes and domains of one plan:
 //
 //   - readPublished and readNodes: the published blocks, and each node with its facts and its published block.
 //   - makeTree: the switches, and the leaf above each node.

@@ -1,6 +1,6 @@
 // Package doctor says what is wrong with an installation of Quoin and with the settings of
-// its neighbours, and how each fault is fixed. It gathers what it needs first, and then
-// says what it finds without asking anybody. It changes nothing.
+// its neighbours, and how each fault is fixed. Of a cluster it gathers what it needs
+// first, and then says what it finds without asking anybody. It changes nothing.
 //
 // A remedy is words, a command, or words, a colon and a command. The command ends the remedy, and runs
 // in bash and in zsh as it is printed.

@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -319,7 +318,7 @@ func (a *Fit) printStates(w io.Writer, now time.Time) {
 	}
 	fmt.Fprintf(w, "%d of %d nodes are free according to %s", a.Nodes["free"]+a.Nodes[poweredDown], total, a.Said)
 	if !a.Asked.IsZero() {
-		fmt.Fprintf(w, " (%s)", client.Ago(a.Asked, now))
+		fmt.Fprintf(w, " (%s)", slurmctld.Ago(a.Asked, now))
 	}
 	if off := a.Nodes[poweredDown]; off > 0 {
 		fmt.Fprintf(w, ", %d of them powered down", off)

@@ -14,7 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -121,7 +121,7 @@ func aged(t, now time.Time) string {
 	if t.IsZero() {
 		return when(t)
 	}
-	return when(t) + " (" + client.Since(t, now) + ")"
+	return when(t) + " (" + slurmctld.Since(t, now) + ")"
 }
 
 func when(t time.Time) string {

@@ -1,4 +1,4 @@
-// Package liveness decides whether a job still lives on this node. The one witness is the
+// Package liveness decides whether a job still lives on this node. The one witness of a job that runs is the
 // slurmstepd of a step, which names its job in its command line, wherever slurmd keeps the step;
 // the answer is a verdict for each run. If nothing can be known of a job, the job lives on. The
 // package never ends a job that is seen.

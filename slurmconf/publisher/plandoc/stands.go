@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -29,9 +29,9 @@ func (s *Published) Findings(now time.Time) (all []topology.Finding) {
 		add(AboutWaits, topology.OK, wait.Text(now))
 	}
 	asked, pending := Asked(s.Annotations), s.Annotation(AnnotationPending)
-	ago := " (" + client.Ago(asked, now) + ")"
+	ago := " (" + slurmctld.Ago(asked, now) + ")"
 	if !strings.HasPrefix(pending, CannotAsk) {
-		ago = " (" + client.Ago(asked, now) + "; later answers are noted only if they differ)"
+		ago = " (" + slurmctld.Ago(asked, now) + "; later answers are noted only if they differ)"
 	}
 	switch {
 	case pending == "" && asked.IsZero(): // nobody asks Slurm, or Slurm has not answered yet

@@ -1,5 +1,5 @@
 // Package client asks the running Slurm about its nodes and jobs: slurmrestd by HTTP, or scontrol.
-// It is the only one that does. Package slurmctld reads the answers.
+// Publisher and commands ask by it alone. Package slurmctld reads the answers.
 //
 // There is one Client for each Slurm, with the only schedule for it: askers judge the last answer and say
 // what they want next, and Run asks. The Client keeps the last answer and its age, asks one question at a

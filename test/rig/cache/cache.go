@@ -1,5 +1,5 @@
 // Package cache keeps what is built or fetched for tests, once for all checkouts of a user. A test
-// builds none of it: a real test on a machine without it fails at once, and names the command.
+// builds no rig (only this repository's programs and the fake NVML): a real test on a machine without it fails at once, and names the command.
 package cache
 
 import (

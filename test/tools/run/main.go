@@ -35,9 +35,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) { // the command has said why
-		err = errors.New("run one of the failed tests again: go test -count=1 -run '^NAME$' ./PACKAGE")
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,7 +66,11 @@ func run(ctx context.Context, args []string) error {
 	cores := runtime.GOMAXPROCS(0)
 	gotestsum := []string{filepath.Join(program, runner.Name), "--format=pkgname", "--format-hide-empty-pkg", "--", "-count=1", "-vet=off", "-ldflags=-s -w", "-exec=env GOGC=400",
 		"-timeout=2h", "-p=" + strconv.Itoa(cores+1), "-parallel=" + strconv.Itoa(2*cores)}
-	return lend(ctx, append(gotestsum, args...))
+	err = lend(ctx, append(gotestsum, args...))
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) { // gotestsum has said why
+		err = errors.New("run one of the failed tests again: go test -count=1 -run '^NAME$' ./PACKAGE")
+	}
+	return err
 }
 
 var runner = modules.Module{Name: "gotestsum", Programs: map[string]string{"gotestsum": "gotest.tools/gotestsum"}, Env: []string{"CGO_ENABLED=0"}}
