@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -226,16 +227,20 @@ func (w *world) prometheus() *promrig.Server {
 	w.t.Helper()
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DialContext: w.box.Machines[0].Dial}})
 	w.t.Cleanup(proxy.Close)
-	rules := filepath.Join(w.t.TempDir(), "rules.yaml")
-	shipped, err := os.ReadFile("../../manifests/chart/files/quoin.rules.yaml")
-	if err == nil {
-		err = os.WriteFile(rules, []byte(strings.ReplaceAll(string(shipped), "interval: 1m", "interval: 1s")), 0o600)
+	rules := w.t.TempDir()
+	shipped, err := filepath.Glob("../../manifests/chart/files/*.rules.yaml")
+	for _, path := range shipped {
+		text, failed := os.ReadFile(path)
+		if failed == nil {
+			failed = os.WriteFile(filepath.Join(rules, filepath.Base(path)), []byte(strings.ReplaceAll(string(text), "interval: 1m", "interval: 1s")), 0o600)
+		}
+		err = errors.Join(err, failed)
 	}
-	if err != nil {
-		w.t.Fatal(err)
+	if err != nil || len(shipped) != 2 {
+		w.t.Fatal(shipped, err)
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "global: {evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n", rules)
+	fmt.Fprintf(&text, "global: {evaluation_interval: 1s}\nrule_files: [%s/*.yaml]\nscrape_configs:\n", rules)
 	for _, of := range []struct{ job, namespace, component, port string }{{"quoin", "quoin-node", "agent", ":9835"}, {"publisher", "quoin-system", "publisher", ":9836"}} {
 		pods := strings.Fields(w.kubectl("-n", of.namespace, "get", "pods", "-l", "app.kubernetes.io/component="+of.component, "-o=jsonpath={.items[*].status.podIP}"))
 		fmt.Fprintf(&text, "- {job_name: %s, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}\n",
