@@ -37,9 +37,6 @@ func (o *Options) node() *node {
 	return &node{Options: o, agent: &o.Config.Agent, hookDir: dir, packaged: dir == packageHooks}
 }
 
-// maxGate is how old a gate may be that the hook still believes.
-const maxGate = time.Minute
-
 // findings looks at the node, and says what is in order and what is not.
 func (n *node) findings(ctx context.Context) []topology.Finding {
 	var f findings
@@ -161,7 +158,7 @@ func (n *node) gate(f *findings) {
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case err != nil:
 		f.fatal("imex", n.restart(), "%v", err)
-	case time.Since(at) > maxGate:
+	case time.Since(at) > gate.Stale:
 		f.warn("imex", n.restart(), "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
 	case state.Clique == "":
 		f.ok("imex", "jobs wait for no IMEX domain here")
