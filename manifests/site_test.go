@@ -123,7 +123,7 @@ func answers(t *testing.T, given []series, exprs []exprTest) (all [][]string) {
 	return all
 }
 
-// siteSeries are those of site.series, with the labels of the scrape. A label that both have is called as Prometheus
+// siteSeries are the series of the file site.series, with the labels of the scrape. A label that both have is called as Prometheus
 // calls it.
 func siteSeries(t *testing.T) (all []series) {
 	t.Helper()
@@ -154,7 +154,7 @@ func siteSeries(t *testing.T) (all []series) {
 	return all
 }
 
-// siteShapes are the label names of the site's series of one scrape job, without those of the scrape.
+// siteShapes are the label names of the site's series of one scrape job, without the scrape's own labels.
 func siteShapes(t *testing.T, job string) map[string]string {
 	t.Helper()
 	var text strings.Builder

@@ -108,7 +108,7 @@ var Reasons = []Chapter{
 		{"AnnotationDiffers", "Quoin's annotation of the Node is not as published", "stop the writer that the message names, or let Slurm load the files", ""},
 		{"BadResourceSlices", "ResourceSlices are missing, make no sense, or differ from labels", "look at NVIDIA's DRA driver and GPU Feature Discovery", ""},
 		{"BaseSizeChange", "domains give another base block size; the published one stays", "approve, or set baseBlockSize to the published size", asPublished},
-		{"BigChange", "more than maxChange (20 %) of the nodes change within an hour", "find out why; approve if that is right", "by itself if fewer nodes change; those of the last hour count"},
+		{"BigChange", "more than maxChange (20 %) of the nodes change within an hour", "find out why; approve if that is right", "by itself if fewer nodes change; the changes of the last hour count"},
 		{"BlockOverfull", "more nodes name the domain of a block than NVLink joins", "find out why; approve if the block really is that large", asPublished},
 		{"FabricHealthy", "nothing is wrong with the NVLink fabric", "", ""},
 		{"FabricLimitedCapacity", "a GPU's NVLink fabric works with less bandwidth, or recovers", "plan a repair if it lasts", ""},

@@ -290,7 +290,7 @@ type Commands struct {
 	Again string
 }
 
-// Commands returns those that work on what the session works on.
+// Commands returns the commands that work on the same cluster as the session.
 func (s *Session) Commands() Commands {
 	return Commands{Kubectl: "kubectl" + s.clusterFlags("--context"), Helm: "helm" + s.clusterFlags("--kube-context"), Again: s.again()}
 }

@@ -29,7 +29,7 @@ func AddOutput(cmd *cobra.Command, output *string, words ...string) {
 // isGlobal is the annotation of the flags that many commands have.
 const isGlobal = "global"
 
-// Global says that flags are among those that many commands have. The help lists these flags last.
+// Global marks flags that many commands have. The help lists these flags last.
 func Global(cmd *cobra.Command, flags ...string) {
 	for _, name := range flags {
 		_ = cmd.Flags().SetAnnotation(name, isGlobal, nil) // fails only without the flag

@@ -8,7 +8,7 @@ import (
 )
 
 // LintResult says what lint found of the files that were read, which may be none, by the rules of a release. conf is the
-// slurm.conf that they must go with, or empty. nodes is the number of nodes in slurm.conf. gpus says how many of these have
+// slurm.conf that they must go with, or empty. nodes is the number of nodes in slurm.conf. gpus says how many nodes have
 // the GPUs that slurm.conf counts, and other are GRES that are not judged. Warnings do not count as a difference.
 func LintResult(conf, release string, names []string, nodes int, gpus string, other []string, found []topology.Finding) *Result {
 	files := and(names)
