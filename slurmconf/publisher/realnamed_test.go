@@ -63,6 +63,28 @@ func TestRealTopologyInUse(t *testing.T) {
 	register("gb200-004", "23004", blocks.Specs["gb200-004"], "Topology="+blocks.Specs["gb200-004"])
 }
 
+// TestRealTakenBack takes the topology away as manifests/docs/slinky.md does: slurmctld does not go on without it while
+// a node that it remembers has a place.
+func TestRealTakenBack(t *testing.T) {
+	t.Parallel()
+	rig := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
+		SlurmConf: "MaxNodeCount=100\nPartitionName=main Nodes=ALL\n",
+		Files:     map[string]string{"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - block: b1\n"},
+	})
+	registers(t, rig, "gb200-001", "23001", "nvl:b1", "Topology=nvl:b1")
+	if err := os.WriteFile(filepath.Join(rig.Dir, "topology.yaml"), []byte("- topology: default\n  cluster_default: true\n  flat: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := rig.Run(t.Context(), "scontrol", "reconfigure"); err == nil {
+		t.Errorf("slurmctld goes on without the block of a node that it remembers:\n%s", out)
+	}
+	rig.RunTest(t, "scontrol", "update", "nodename=ALL", "topology=")
+	rig.RunTest(t, "scontrol", "reconfigure")
+	if out := rig.RunTest(t, "scontrol", "show", "node", "gb200-001"); strings.Contains(out, "Topology=") {
+		t.Errorf("the node still has a place:\n%s", out)
+	}
+}
+
 // registers starts a slurmd that names its place, and waits for what slurmctld shows of it.
 func registers(t *testing.T, rig *slurmrig.Cluster, name, port, spec, want string) {
 	t.Helper()
