@@ -76,7 +76,7 @@ held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself if fewer nodes change; those of the last hour count
+  it ends:           by itself if fewer nodes change; the changes of the last hour count
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   it cannot be published before the files above
   to publish it:     quoin plan approve 2 --store s
