@@ -39,9 +39,13 @@ func TestRealSteps(t *testing.T) {
 				}
 				seen("no job", map[string]steps{})
 				c.RunTest(t, "sbatch", "-w", "n1", "-o", "/dev/null", "--wrap", "exec sleep 600")
-				c.RunTest(t, "sbatch", "-N2", "--array=0-0", "-o", "/dev/null", "--wrap", "srun sleep 600")
+				c.RunTest(t, "sbatch", "-N2", "--array=0-0", "-o", "/dev/null", "--wrap", `srun sh -c 'touch /rig/runs-$SLURMD_NODENAME; exec sleep 600'`)
 				living := map[string]steps{"1": {extern, true}, "2": {extern, true}}
 				seen("batch jobs, one on two nodes", living)
+				await.Until(t, "tasks of srun on both nodes", func() bool { // else srun fails when slurmd is killed
+					_, err := c.Run(t.Context(), "ls", "/rig/runs-n1", "/rig/runs-n2")
+					return err == nil
+				})
 				c.RunTest(t, "scontrol", "suspend", "1")
 				c.Kill("slurmd")
 				if diff := cmp.Diff(processes{steps: living}, look(), cmp.AllowUnexported(processes{}, steps{}), cmpopts.IgnoreFields(processes{}, "init")); diff != "" {
