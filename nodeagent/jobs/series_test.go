@@ -110,7 +110,7 @@ func TestSeriesOfNode(t *testing.T) {
 	r.must(dcgm.Mapping{Dir: r.maps}.Set("16", []string{"2"}))
 	r.must(dcgm.Mapping{Dir: r.maps}.Clear("16", []string{"2"}))
 	r.must(rundir.CopySummary(rundir.Dir(r.run).SummaryDir(), rundir.Summary{Key: "16", Record: r.record("16")}))
-	for _, c := range []rundir.Call{{Hook: "prolog", Ns: 4e6, Gate: rundir.GateWaited, GateNs: 4e9}, {Hook: "prolog", Ns: 2e6, Error: rundir.CallLock}} {
+	for _, c := range []rundir.Call{{Hook: "prolog", Ns: 4e6, Gate: rundir.GateWaited, GateNs: 4e9}, {Hook: "prolog", Ns: 2e6, Error: rundir.CallLock}, {Hook: "epilog", Ns: 2e6}} {
 		r.must(rundir.Dir(r.run).AppendCall(c))
 	}
 	r.after(20 * time.Second) // the log of calls is put aside first
@@ -124,7 +124,7 @@ func TestSeriesOfNode(t *testing.T) {
 		`quoin_gpus{state="allocated"} 2`, `quoin_gpus{state="idle"} 1`,
 		`quoin_agent_mapping_files{state="held"} 2`, `quoin_agent_mapping_files{state="empty"} 1`, `quoin_agent_mapping_files{state="foreign"} 0`,
 		`quoin_agent_job_records{state="alive"} 1`, `quoin_agent_job_records{state="unproven"} 0`, `quoin_agent_job_summaries 1`,
-		`quoin_hook_duration_seconds_count{hook="prolog"} 2`, `quoin_hook_duration_seconds_count{hook="epilog"} 0`,
+		`quoin_hook_duration_seconds_count{hook="prolog"} 2`, `quoin_hook_duration_seconds_count{hook="epilog"} 1`,
 		`quoin_hook_errors_total{hook="prolog",reason="lock"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.0025"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.005"} 2`,
 		`quoin_hook_gate_total{result="waited"} 1`, `quoin_hook_gate_duration_seconds_sum 4`, `quoin_hook_gate_duration_seconds_bucket{le="1"} 0`, `quoin_hook_gate_duration_seconds_bucket{le="5"} 1`)
 }
