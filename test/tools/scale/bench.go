@@ -37,7 +37,7 @@ type bencher struct {
 	revisions  *revisions
 	program    string
 	kubeconfig string
-	publisher  *process // nil before it is started
+	publisher  *publisher // nil before it is started
 }
 
 // bench measures all events.
@@ -135,7 +135,7 @@ func (b *bencher) joined() []*machine {
 // stop ends everything.
 func (b *bencher) stop() {
 	if b.publisher != nil {
-		b.publisher.kill()
+		b.publisher.Stop()
 	}
 	b.cluster.Stop()
 }
