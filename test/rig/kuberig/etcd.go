@@ -101,7 +101,7 @@ func (e *etcd) contents(ctx context.Context) (map[string]string, error) {
 // ownKeys are prefixes of keys that the API server writes for itself, again and again.
 var ownKeys = []string{"/registry/masterleases/", "/registry/leases/kube-system/apiserver-", "/registry/peerserverleases/", "/registry/services/endpoints/default/kubernetes", "/registry/endpointslices/default/kubernetes"}
 
-// putBack writes keys as they were at first, and deletes those that are new.
+// putBack gives keys the values that they had at first, and deletes new keys.
 func (e *etcd) putBack(ctx context.Context, first map[string]string, keys []string) error {
 	var ops []any
 	for _, key := range keys {

@@ -55,8 +55,8 @@ func Start(ctx context.Context, dir string) (*Cluster, error) { return startClus
 // which are an alpha. Both are off by default.
 var podGroups = []string{"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}
 
-// newCluster returns a cluster of which nothing runs yet. The test's own files are in dir, and those of the
-// API server in home.
+// newCluster returns a cluster that does not run yet. The test's files are in dir, and the API server's
+// files are in home.
 func newCluster(dir, home, host, bin string) *Cluster {
 	c := &Cluster{Dir: dir, home: home, host: host, bin: bin, etcd: etcd{host: host, home: home}, others: map[string]*process.Process{}}
 	c.kinds = &kinds{api: c.Client().Discovery()}
