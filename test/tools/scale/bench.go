@@ -181,6 +181,12 @@ func (b *bencher) joins(ctx context.Context, rack int) (changed, stored time.Tim
 	if err := each(ctx, b.site.rack(rack), b.site.join); err != nil {
 		return changed, stored, err
 	}
+	return b.published(ctx)
+}
+
+// published waits for a file that is as the machines report. It returns when the wait began, and when the
+// file was stored.
+func (b *bencher) published(ctx context.Context) (changed, stored time.Time, err error) {
 	changed = time.Now()
 	r, err := b.revisions.until(ctx, b.joined())
 	if err != nil {
