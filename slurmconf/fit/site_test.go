@@ -186,7 +186,7 @@ func treeFrom(leaves string) *fit.Site {
 	return fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: switches}, 0, func(string) fit.State { return fit.State{} })
 }
 
-// TestAnswerLeaves asks for few leaf switches. Slurm takes one leaf after the other, and does not look for those that would do.
+// TestAnswerLeaves asks for few leaf switches. Slurm takes one leaf after the other, and tries no others if these do not do.
 func TestAnswerLeaves(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -197,9 +197,11 @@ func TestAnswerLeaves(t *testing.T) {
 		{"two equal leaves", "s1/l1:2 s1/l2:2 s2/l3:1", 4, 2, fit.Now},
 		{"the spine that holds the job goes before the largest leaf", "s1/l1:4 s1/l2:1 s2/l3:3 s2/l4:3", 6, 2, fit.Now},
 		{"of two spines that hold the job the smaller one", "s1/l1:2 s1/l2:1 s1/l3:1 s2/l4:3 s2/l5:3", 4, 2, fit.NotNow},
+		{"of two equal spines that hold the job the first", "s1/l1:2 s1/l2:1 s1/l3:1 s2/l4:2 s2/l5:2", 4, 2, fit.NotNow},
 		{"of two spines that do not hold the job the larger one", "s1/l1:3 s2/l2:4 s2/l3:1", 7, 2, fit.Now},
 		{"a farther leaf holds the rest, and comes first", "s1/l1:3 s2/l2:4 s2/l3:1", 7, 2, fit.Now},
 		{"a farther leaf holds the rest, and comes last", "s1/l1:4 s1/l2:1 s2/l3:3", 7, 2, fit.NotNow},
+		{"of two equal spines the first", "s1/l1:3 s1/l2:1 s2/l3:2 s2/l4:2", 5, 2, fit.NotNow},
 		{"of two equal spines the one with fewer levels", "s1/l1:3 s1/m/l2:1 s2/l3:2 s2/l4:2", 5, 2, fit.Now},
 	} {
 		got := treeFrom(tt.leaves).Answer(&fit.Job{Nodes: tt.nodes, Switches: tt.switches})
