@@ -18,7 +18,6 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
 	r.setFiles(&plan)
-	r.series.agent.sweeps.Inc()
 	if plan.isEmpty() && len(marks) == 0 {
 		return false
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -34,8 +32,6 @@ type marker struct {
 	said map[string]string
 	// waiting are the wanted Topology= strings, by Node, until the store shows that all is written.
 	waiting map[string]specSince
-	// writes counts written Nodes.
-	writes prometheus.Counter
 }
 
 // specSince is a wanted Topology= string, and since when the files have its units.
@@ -210,7 +206,6 @@ func split(n *inputs.Node, marks []mark) (own, others []mark) {
 // writeEach writes Nodes. An error is worth another try.
 func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now time.Time) error {
 	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
-		a.writes.Inc()
 		return a.store.Mark(ctx, due[i].node, toWrite(due[i].marks))
 	})
 	if err := ctx.Err(); err != nil {
@@ -258,7 +253,6 @@ func (a *marker) say(foreign map[string][]mark) {
 			continue
 		}
 		for _, key := range keys {
-			a.metrics.conflicts.Inc()
 			fresh[key] = append(fresh[key], node)
 		}
 	}

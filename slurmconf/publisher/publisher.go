@@ -141,7 +141,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		defer l.watch.End()
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
-		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
+		Fabrics: publication.AnyFabrics(p.clusters)}, p.metrics.status, now, p.log)
 	status.Touch(now)
 	var left leftovers
 	left.At(now)
@@ -269,11 +269,11 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
-	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
+	a := &archive{store: o.store, pub: pub, others: others, log: o.log}
 	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
 		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
-	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
+	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}}
 	l.facts = &gatherer{pub: pub, seats: &seats{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
 	l.settle = &settle{pub: pub, timer: timer}
 	l.holds = &holds{outlets: o, pub: pub, archive: a, timer: timer}

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -58,7 +56,6 @@ type archive struct {
 	pub   *publication.Cluster
 	// others are the other publications.
 	others []*publication.Cluster
-	writes *prometheus.CounterVec
 	log    *slog.Logger
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
@@ -316,7 +313,6 @@ func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *R
 
 // savePlan returns the plan as it is stored then.
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc.Document, error) {
-	a.writes.WithLabelValues("plan").Inc()
 	version, err := a.store.SavePlan(ctx, doc)
 	if err != nil {
 		a.forget()
@@ -330,7 +326,6 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc
 
 // saveFiles returns the files and annotations as they are stored then.
 func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) (*plandoc.Published, error) {
-	a.writes.WithLabelValues("publication").Inc()
 	version, err := a.store.Save(ctx, a.pub.Place(), set)
 	saved := *set
 	saved.Version = version

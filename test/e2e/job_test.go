@@ -53,7 +53,8 @@ func job(w *world) {
 	w.placed(id)
 	w.mapped(jobNodes)
 	server := w.scraped(id)
-	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, 2*jobNodes) // the page has a job, too
+	w.counted(server, `sum(quoin_hook_duration_seconds_count{hook="prolog"})`, 2*jobNodes) // the page has a job, too
+	w.counted(server, `sum(quoin_hook_errors_total{hook="prolog"})`, 0)
 	w.counted(server, `sum(quoin_block_nodes{state="busy"})`, jobNodes)
 	w.counted(server, `sum(quoin_free_segments{size="1"})`, nodeWorkers-jobNodes)
 	w.counted(server, `sum(quoin_stranded_gpus{size="2"})`, nodeGPUs)
