@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/process"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/logtext"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
@@ -188,19 +189,42 @@ func (p *agentProcess) said(message string) int {
 // writes is how often the agent has written the report to the store.
 func (p *agentProcess) writes() int { return p.said("report stored") }
 
-func gone(pid int) bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(data), ") Z ")
+// hasInventory reports whether the agent has written the inventory, and before it what else the hook reads.
+func (p *agentProcess) hasInventory() bool {
+	_, err := os.Stat(filepath.Join(p.node.Run(), "inventory.json"))
+	return err == nil
+}
+
+// hook calls quoin-hook, and returns its exit status and what it says.
+func (p *agentProcess) hook(verb string, env ...string) (code int, said string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, programs.Hook)
+	if _, err := os.Stat(path); err != nil {
+		programs.PutTest(p.t, p.dir, programs.Hook)
+	}
+	cmd := exec.CommandContext(p.t.Context(), path, verb, "--run-dir", p.node.Run())
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		p.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// endOf returns whether a process that lives now has ended. Then another process may have got its number.
+func endOf(pid int) (ended func() bool) {
+	start := process.Read("/proc", strconv.Itoa(pid)).Start
+	return func() bool {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(data), ") Z ") || process.Read("/proc", strconv.Itoa(pid)).Start != start
+	}
 }
 
 // TestAgentWritesOnChangeOnly reads the machine many times: nothing is written
 // until a fact changes.
 func TestAgentWritesOnChangeOnly(t *testing.T) {
 	p := startAgent(t, programs.QuoinTest(t), "20ms", "--log-level", "debug")
-	p.until("report and files", func() bool {
-		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
-		return err == nil && p.settled()
-	})
+	p.until("report and files", func() bool { return p.hasInventory() && p.settled() })
 	p.until("ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
 	before := p.files()
 	const heard = "facts unchanged"
@@ -236,14 +260,14 @@ func TestAgentLeavesNoProbe(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startAgent(t, quoin, "20ms")
 			p.until("report", func() bool { return p.report() != "" && p.probe() != 0 })
-			pid := p.probe()
+			ended := endOf(p.probe())
 			if err := p.cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.cmd.Wait(); err != nil && signal != syscall.SIGKILL {
 				t.Errorf("%v: want exit status 0", err)
 			}
-			p.until("the probe ends", func() bool { return gone(pid) })
+			p.until("the probe ends", ended)
 		})
 	}
 }

@@ -78,12 +78,12 @@ func TestNVMLAtRandom(t *testing.T) {
 	if n := p.writes(); n > 3*steps {
 		t.Errorf("%d writes of %d steps", n, steps)
 	}
-	probe := p.probe()
+	ended := endOf(p.probe())
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Wait(); err != nil || !gone(probe) {
-		t.Errorf("the agent ended with %v, its probe has ended: %t", err, gone(probe))
+	if err := p.cmd.Wait(); err != nil || !ended() {
+		t.Errorf("the agent ended with %v, its probe has ended: %t", err, ended())
 	}
 }
 
