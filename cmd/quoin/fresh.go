@@ -180,7 +180,7 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 	if o.skeleton {
 		delete(made.Files, gresFile)
 		if len(made.Files) == 0 && made.Refused == "" {
-			made.Refused, made.Message = "NothingToPublish", "no node is in a block or switch: there is no skeleton"
+			made.Refused, made.Message = publisher.ReasonNothingToPublish, "no node is in a block or switch: there is no skeleton"
 		}
 	}
 	// As in a stored plan. Whether slurmd finds the GPUs is a question about gres.conf, which a map does not show.
@@ -213,7 +213,7 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 			previous.Plan, err = slurmconf.ReadPlan(o.previous, text)
 		}
 		if err != nil {
-			return previous, fmt.Errorf("read previous topology: %w", err)
+			return previous, fmt.Errorf("read previous topology: %w", show.Unopened(err, o.previous, "a topology.conf or topology.yaml"))
 		}
 		return previous, nil
 	}

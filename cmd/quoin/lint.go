@@ -247,7 +247,7 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 func readSlurmConf(path string) (*slurmctld.Conf, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read slurm.conf: %w", err)
+		return nil, fmt.Errorf("read slurm.conf: %w", show.Unopened(err, path, "a slurm.conf"))
 	}
 	return slurmctld.ParseConf(path, data, openIncluded(filepath.Dir(path)))
 }
