@@ -2,11 +2,7 @@ package manifests_test
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 )
 
 func alertCases() []alertCase {
@@ -193,44 +189,24 @@ func publisherAlerts() []alertCase {
 		}
 		return all
 	}
-	segments := func(name, size, values string) series {
-		return series{`quoin_` + name + `_segments{publication="slurm", topology="nvl", size="` + size + `", instance="p0", job="pub"}`, values}
+	segments := func(name, values string) series {
+		return series{`quoin_` + name + `_segments{publication="slurm", topology="nvl", size="16", instance="p0", job="pub"}`, values}
 	}
-	// largest says that segments of 4 fit, and of 16 and no more, as in racks of 16 and 17 nodes.
-	largest := []series{segments("max", "4", "36x600"), segments("max", "16", "9x600"), segments("max", "18", "0x600")}
-	with := func(all ...[]series) []series { return slices.Concat(all...) }
 	split := func(got, values string) []series {
 		return []series{{`quoin_job_split_segments{publication="slurm", topology="nvl", job_id="7", segment="12", got="` + got + `", instance="p0", job="pub"}`, values}}
 	}
-	bySize := func(size int, more ...string) map[string]string {
-		labels := map[string]string{"publication": "slurm", "topology": "nvl", "size": strconv.Itoa(size)}
-		for i := 0; i < len(more); i += 2 {
-			labels[more[i]] = more[i+1]
-		}
-		return labels
-	}
-	// bySizes are blocks that the largest segment fills, of each size that Quoin counts.
-	var bySizes []alertCase
-	for i, size := range fit.Sizes {
-		all := block("0x200", strconv.Itoa(size-1)+"x200", "1x200")
-		for j, other := range fit.Sizes {
-			all = append(all, segments("max", strconv.Itoa(other), map[bool]string{true: "3x200", false: "0x200"}[j <= i]))
-		}
-		bySizes = append(bySizes, alertCase{"QuoinBlockShort", all, 30, bySize(size, "block", "r1"), float64(size - 1), [][]series{all[:3]}})
-	}
-	return append(bySizes, []alertCase{
+	ofTopology := map[string]string{"publication": "slurm", "topology": "nvl"}
+	ofBlock := map[string]string{"publication": "slurm", "topology": "nvl", "block": "r1"}
+	return []alertCase{
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinFileNeverLoaded", pending("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{pending("loaded", "0x200"), pending("loaded", "18x3 0x200"), pending("registered", "18x200")}},
 		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
-		{"QuoinBlockShort", with(block("5x200", "10x200", "3x200"), largest), 30, bySize(16, "block", "r1"), 15, [][]series{
-			with(block("6x200", "10x200", "2x200"), largest), with(block("5x20 6x200", "10x200", "3x20 2x200"), largest), with(block("5x200", "4x200", "1x200"), largest)}},
-		{"QuoinSegmentsScattered", with(block("40x600", "0x600", "0x600"), largest, []series{segments("free", "16", "1x600"), segments("free", "4", "9x600")}), 360, bySize(16), 16, [][]series{
-			with(block("40x600", "0x600", "0x600"), largest, []series{segments("free", "16", "2x600")}),
-			with(block("30x600", "0x600", "0x600"), largest, []series{segments("free", "16", "0x600")}),
-			with(block("40x600", "0x600", "0x600"), []series{segments("free", "16", "0x600"), segments("max", "16", "0x600")})}},
-		{"QuoinSegmentsScattered", with(block("8x600", "0x600", "0x600"), []series{segments("free", "4", "0x600"), segments("max", "4", "3x600")}), 360, bySize(4), 0, [][]series{
-			with(block("8x600", "0x600", "0x600"), []series{segments("free", "4", "1x600"), segments("max", "4", "3x600")}),
-			with(block("7x600", "0x600", "0x600"), []series{segments("free", "4", "0x600"), segments("max", "4", "3x600")})}},
+		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 30, ofBlock, 15, [][]series{
+			block("6x200", "10x200", "2x200"), block("5x20 6x200", "10x200", "3x20 2x200"), block("5x200", "4x200", "1x200")}},
+		{"QuoinSegmentsScattered", append(block("40x600", "0x600", "0x600"), segments("free", "1x600"), segments("max", "9x600")), 360, ofTopology, 16, [][]series{
+			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("max", "9x600")),
+			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("max", "9x600")),
+			append(block("40x600", "0x600", "0x600"), segments("free", "0x600"), segments("max", "0x600"))}},
 		{"QuoinSegmentSplit", split("17+17+2", "2x30"), 2, map[string]string{"publication": "slurm", "topology": "nvl", "job_id": "7", "segment": "12", "got": "17+17+2"}, 2, [][]series{
 			split("", "0x30"), split("17+17+2", "2x1 stale")}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
@@ -239,5 +215,5 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200"), failed("0x200")}}, // a site whose publisher nobody scrapes
 		{"QuoinPublisherNoLeader", leads("1x5 stale", "0x5 stale"), 16, ofPub, 0, [][]series{leads("1x5 stale", always), leads("1x5 _x5 1x200", "_x200")}},
 		{"QuoinPublisherTwoLeaders", leads(always, always), 10, ofPub, 2, [][]series{leads(always, "0x200"), leads("1x20 0x100", "0x15 1x100")}},
-	}...)
+	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/quoin-hpc/quoin/test/rig/exporter"
 	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 	"github.com/quoin-hpc/quoin/test/rig/promrig"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 var update = flag.Bool("update", false, "write the files that are made from others")
@@ -108,39 +107,6 @@ func TestRules(t *testing.T) {
 		if r.Record != "" && !slices.Contains(used, r.Record) {
 			t.Errorf("%s is recorded and nobody reads it", r.Record)
 		}
-	}
-}
-
-// reasonLabel finds what an expression wants of the label reason.
-var reasonLabel = regexp.MustCompile(`\breason(?:=|!=|=~|!~)"([^"]+)"`)
-
-// TestReasonWords holds that rules and dashboards ask for reason words that Quoin has, so that a word that changes leaves
-// no alert silent. A mapping that is released since the boot has a reason of its own, which is no word of the table.
-func TestReasonWords(t *testing.T) {
-	known := []string{"boot"}
-	for _, c := range topology.Reasons {
-		for _, w := range c.Words {
-			known = append(known, w.Reason)
-		}
-	}
-	var exprs []string
-	for _, r := range readRules(t) {
-		exprs = append(exprs, r.Expr)
-	}
-	for _, d := range readDashboards(t) {
-		exprs = slices.AppendSeq(exprs, maps.Values(d.queries(t)))
-	}
-	found := 0
-	for _, m := range reasonLabel.FindAllStringSubmatch(strings.Join(exprs, "\n"), -1) {
-		for word := range strings.SplitSeq(m[1], "|") {
-			found++
-			if pattern := regexp.MustCompile("^" + word + "$"); !slices.ContainsFunc(known, pattern.MatchString) {
-				t.Errorf("%s: %q matches no reason word", m[0], word)
-			}
-		}
-	}
-	if found < 10 {
-		t.Errorf("%d reason words in rules and dashboards", found)
 	}
 }
 
