@@ -17,12 +17,14 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // fitPlan is what quoin fit knows of a Slurm cluster: topologies and the states of their nodes.
 type fitPlan struct {
+	pub        *publication.Cluster
 	release    slurmconf.Release
 	topologies []topology.Topology
 	// gpus is how many GPUs nodes have by Slurm name, as far as reports, labels or the kubelet say.
@@ -31,6 +33,8 @@ type fitPlan struct {
 	owners map[string]string
 	// future are nodes that slurm.conf has as FUTURE.
 	future map[string]bool
+	// workers returns what may have worker pods.
+	workers func() (*inputs.Snapshot, error)
 	// states are the nodes' states, nil if nobody said any. all says that every node of Slurm has
 	// one. A list of sinfo may lack some nodes.
 	states map[string]fit.State
