@@ -21,7 +21,7 @@ import (
 // notReasons are words of this form in the code that are no reasons of Quoin: kinds
 // of objects, types of conditions, words of Slurm and Kubernetes, and why a place is as it should be.
 var notReasons = strings.Fields(`
-	AgentState CheckResult DCGMIdentities FitResult HookConfig IMEXCheckResult JobPlaces JobRecord JobReports JobState JobSummary JobUse LintResult NodeReport UnownedMemory
+	AgentState CheckResult DCGMIdentities FitResult HookConfig IMEXCheckResult JobPlaces JobRecord JobReports JobState JobSummary JobUse LintResult NodeReport RenderResult UnownedMemory
 	InfiniBand Placed Stays QuoinFabricDegraded QuoinImexNotReady QuoinTopologyDrift
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet NodeSets ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed MultipleFiles NodeName
