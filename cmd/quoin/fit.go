@@ -119,6 +119,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
 	if err != nil {
 		return nil, err
 	}
+	workers := func() (*inputs.Snapshot, error) { return w.Workers(cmd.Context()) }
 	switch {
 	case o.files != "":
 		read, err := readTopologies(o.files, w.pub)
@@ -132,9 +133,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		p = newFitPlan(w.pub.Release, read.Topologies, read.Nodes)
+		p = newFitPlan(w.pub, read.Topologies, read.Nodes)
 		p.future = read.future
-		p.workers = func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }
 	case w.Store != nil && !o.fresh:
 		doc, err := w.Plan(cmd.Context(), w.pub.Name)
 		if err != nil {
@@ -142,21 +142,20 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
 		}
 		stored := &doc.Current.Plan
 		w.pub.Follow(0, stored)
-		p = newFitPlan(w.pub.Release, stored.Topologies, stored.Nodes)
+		p = newFitPlan(w.pub, stored.Topologies, stored.Nodes)
 		p.devices(stored)
-		p.workers = func() (*inputs.Snapshot, error) { return w.Workers(cmd.Context()) }
 	default:
 		made, err := o.makeFresh(w)
 		if err != nil {
 			return nil, err
 		}
-		p = newFitPlan(w.pub.Release, made.Stored.Topologies, made.Plan.Nodes)
+		p = newFitPlan(w.pub, made.Stored.Topologies, made.Plan.Nodes)
 		options := w.pub.GresOptions()
 		p.facts(options.Without(made.Judged))
 		p.source.Unread = session.Unread(made.Stored.Problems)
-		p.workers = func() (*inputs.Snapshot, error) { return made.snap, nil }
+		workers = func() (*inputs.Snapshot, error) { return made.snap, nil }
 	}
-	p.pub = w.pub
+	p.workers = workers
 	return p, nil
 }
 
@@ -194,7 +193,6 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan) error {
 		p.live(&a.State, "Slurm", a.Asked.Nodes)
 		if a.State.Release != 0 {
 			p.pub.Follow(a.State.Release, nil)
-			p.release = p.pub.Release
 		}
 		return nil
 	}

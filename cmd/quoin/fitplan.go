@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -25,7 +24,6 @@ import (
 // fitPlan is what quoin fit knows of a Slurm cluster: topologies and the states of their nodes.
 type fitPlan struct {
 	pub        *publication.Cluster
-	release    slurmconf.Release
 	topologies []topology.Topology
 	// gpus is how many GPUs nodes have by Slurm name, as far as reports, labels or the kubelet say.
 	gpus map[string]int
@@ -43,8 +41,8 @@ type fitPlan struct {
 }
 
 // newFitPlan returns topologies with their nodes. The states of the nodes are not known yet.
-func newFitPlan(release slurmconf.Release, topologies []topology.Topology, placed []topology.Placement) *fitPlan {
-	p := &fitPlan{release: release, topologies: topologies, gpus: map[string]int{}, owners: make(map[string]string, len(placed))}
+func newFitPlan(pub *publication.Cluster, topologies []topology.Topology, placed []topology.Placement) *fitPlan {
+	p := &fitPlan{pub: pub, topologies: topologies, gpus: map[string]int{}, owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.owners[placed[i].SlurmName] = placed[i].Node
 	}
@@ -135,7 +133,7 @@ func (p *fitPlan) topology(name string) (*topology.Topology, error) {
 // site returns the topology with the states of its nodes. Nodes that are in no topology may have
 // the job too. In a flat topology all nodes may.
 func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
-	s := fit.NewSite(t, p.release, p.state)
+	s := fit.NewSite(t, p.pub.Release, p.state)
 	if t.Kind == topology.KindBlock && !s.HasBlocks() {
 		return nil, fmt.Errorf("topology %s has no block with nodes", cmp.Or(t.Name, topology.ConfTopology))
 	}
