@@ -538,6 +538,19 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// TestUnseen holds that what may not be listed is not known, and is no fault.
+func TestUnseen(t *testing.T) {
+	for _, p := range paths {
+		c := clusterOf(t, "", "")
+		delete(c.Objects, p.resource)
+		c.Missing[p.resource] = forbidden(p.resource)
+		found := c.Findings()
+		if topology.Has(found, topology.Fatal) || topology.Has(found, topology.Warning) || !topology.Has(found, topology.Unknown) {
+			t.Errorf("%s: %q", p.resource, worst(found))
+		}
+	}
+}
+
 // TestOnePublication looks at one publication of two. The other one's Controller is known all the same.
 func TestOnePublication(t *testing.T) {
 	c := clusterOf(t, "", "")
