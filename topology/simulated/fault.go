@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,7 +99,7 @@ func (f *Fault) strike(n *topology.Node) {
 		}
 		switch {
 		case f.Lost:
-			n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonGPULost, Message: fmt.Sprintf("GPU %d, %s, has fallen off the bus", g.Index, g.UUID)})
+			n.Problems = append(n.Problems, topology.GPULostProblem(g.PCIBusID))
 			n.GPUs = slices.Delete(n.GPUs, i, i+1)
 			return
 		case f.Xid != 0:
