@@ -134,7 +134,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 	default:
 		var made *fresh
 		if made, err = o.makeFresh(cmd, s, pub, paths); err == nil {
-			r.Found(session.Unread(made.Stored.Problems)...)
+			r.Found(session.Unread(made.FilePlan.Problems)...)
 			w.facts = made.Judged
 			err = w.take(made)
 		}
@@ -167,7 +167,7 @@ func (w *wanted) take(made *fresh) error {
 	if made.Refused != "" {
 		return errors.New(made.Message)
 	}
-	whole, err := made.Stored.Whole()
+	whole, err := made.FilePlan.Whole()
 	w.files, w.whole = inOrder(made.Files), inOrder(whole)
 	return err
 }

@@ -150,10 +150,10 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p = newFitPlan(pub.Release, made.Stored.Topologies, made.Plan.Nodes)
+	p = newFitPlan(pub.Release, made.FilePlan.Topologies, made.Plan.Nodes)
 	options := pub.GresOptions()
 	p.facts(options.Without(made.Judged))
-	p.source.Unread = session.Unread(made.Stored.Problems)
+	p.source.Unread = session.Unread(made.FilePlan.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }
 

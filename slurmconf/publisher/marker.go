@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/slurmconf/again"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -34,8 +31,6 @@ type marker struct {
 	said map[string]string
 	// waiting are the wanted Topology= strings, by Node, until the store shows that all is written.
 	waiting map[string]specSince
-	// writes counts written Nodes.
-	writes prometheus.Counter
 }
 
 // specSince is a wanted Topology= string, and since when the files have its units.
@@ -158,7 +153,6 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 		}
 		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
 			out.waits.Add(at)
-			a.timer.At(at)
 			out.notJudged(n, marks)
 			continue
 		}
@@ -210,7 +204,7 @@ func split(n *inputs.Node, marks []mark) (own, others []mark) {
 // writeEach writes Nodes. An error is worth another try.
 func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now time.Time) error {
 	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
-		a.writes.Inc()
+		a.metrics.writes.WithLabelValues("node").Inc()
 		return a.store.Mark(ctx, due[i].node, toWrite(due[i].marks))
 	})
 	if err := ctx.Err(); err != nil {
@@ -264,7 +258,7 @@ func (a *marker) say(foreign map[string][]mark) {
 	}
 	a.said = said
 	for _, key := range slices.Sorted(maps.Keys(fresh)) {
-		nodes := hostlist.Shorten(hostlist.Compress(fresh[key]))
+		nodes := plandoc.ShortList(fresh[key])
 		a.log.Warn("annotation or label of nodes belongs to another writer, not changed", "publication", a.pub.Name, "key", key, "nodes", nodes)
 		a.record(a.pub, true, "AnnotationConflict", fmt.Sprintf("%s of %s belongs to another writer and is not changed", key, nodes))
 	}

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
@@ -54,12 +51,10 @@ func (s *stored) request(key string) string {
 // archive reads and writes what the store holds of a publication. The plan is written
 // before the files, so that a publisher that is killed in between goes on from the plan.
 type archive struct {
-	store Store
-	pub   *publication.Cluster
+	outlets
+	pub *publication.Cluster
 	// others are the other publications.
 	others []*publication.Cluster
-	writes *prometheus.CounterVec
-	log    *slog.Logger
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
 }
@@ -206,11 +201,11 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 		old.addRevision(a.pub, doc, act, now)
 	} else {
 		// The same files may be what other keys of the configuration give.
-		doc.Current.Plan.Policy = made.Stored.Policy
+		doc.Current.Plan.Policy = made.FilePlan.Policy
 		// Blocks whose nodes are all in another clique now stay as they are in the files, and the same switches may
 		// be known from something else now.
 		if len(made.found.Follows) > 0 || made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource() {
-			doc.Current.Plan.Topologies = made.Stored.Topologies
+			doc.Current.Plan.Topologies = made.FilePlan.Topologies
 		}
 	}
 	doc.Place, doc.Leaving = a.pub.Place().String(), leaving
@@ -256,7 +251,7 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act 
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Written()
-	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
+	if err == nil && made.FilePlan.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
 	act.counted.remember(doc, s.request(plandoc.AnnotationApprove) == made.Digest, now)
@@ -316,7 +311,7 @@ func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *R
 
 // savePlan returns the plan as it is stored then.
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc.Document, error) {
-	a.writes.WithLabelValues("plan").Inc()
+	a.metrics.writes.WithLabelValues("plan").Inc()
 	version, err := a.store.SavePlan(ctx, doc)
 	if err != nil {
 		a.forget()
@@ -330,7 +325,7 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc
 
 // saveFiles returns the files and annotations as they are stored then.
 func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) (*plandoc.Published, error) {
-	a.writes.WithLabelValues("publication").Inc()
+	a.metrics.writes.WithLabelValues("publication").Inc()
 	version, err := a.store.Save(ctx, a.pub.Place(), set)
 	saved := *set
 	saved.Version = version
