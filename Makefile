@@ -55,8 +55,7 @@ release: ## write all files of a release into bin/release, for amd64 and arm64, 
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)
-	@$(GO) run ./test/tools/run -setup
-	@[ "$(WITH)" != box ] || $(GO) run ./test/rig/boxrig/build
+	@$(GO) run ./test/tools/run -setup $(WITH)
 
 .PHONY: test
 test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" for one test at a time

@@ -1,7 +1,8 @@
 // Package child runs a program that may hang or print anything, and ends it with all that it started.
 //
 // A program that the kernel holds does not end when it is killed. Then [Program.Output] and [Program.Read] do not return:
-// their caller decides how long to wait, and starts no second program meanwhile.
+// their caller decides how long to wait, and starts no second program meanwhile. [Bind] is for a caller that talks to
+// its program while the program runs.
 package child
 
 import (
@@ -89,19 +90,25 @@ func (p *Program) Read(ctx context.Context, read func(out io.Reader) error) erro
 	return Complained(err, complaint)
 }
 
+// Bind prepares a program that this goroutine is about to start. The program gets a process group of its own, and kill
+// ends the whole group. The kernel ends the program when this process ends, or already when the thread ends that
+// started the program. So the goroutine keeps its thread until it calls release.
+func Bind(cmd *exec.Cmd) (kill func() error, release func()) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	return func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }, runtime.UnlockOSThread
+}
+
 // run runs the program, and returns what it prints to its standard error.
 func (p *Program) run(ctx context.Context, stdout io.Writer) (complaint []byte, err error) {
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env, cmd.ExtraFiles = p.Env, p.Inherits
-	// A process group of its own, which is killed as a whole.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	kill, release := Bind(cmd)
+	defer release()
 	cmd.Cancel = kill
 	cmd.WaitDelay = grace
 	stderr := bounded{most: p.Most, keeps: maxComplaint}
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
-	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
-	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	switch {
 	case stderr.over:

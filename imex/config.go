@@ -65,6 +65,9 @@ func (c *Config) Adopts() bool {
 	return c.Join == JoinAuto && c.Namespace == DefaultNamespace && c.Name == DefaultName && c.ClaimTemplate == DefaultClaimTemplate
 }
 
+// Claims reports whether pods may claim channels, so that nodes may join a ComputeDomain.
+func (c *Config) Claims() bool { return c.Join != JoinNone && c.Join != JoinHost }
+
 const (
 	wantLabel     = "up to 63 lower-case letters, digits and dashes, no dash at an end"
 	wantSubdomain = "up to 253 lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots"

@@ -19,6 +19,15 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestClaims says for each way of joining whether pods may claim channels.
+func TestClaims(t *testing.T) {
+	for join, want := range map[string]bool{JoinAuto: true, JoinHolder: true, JoinSlurmd: true, JoinHost: false, JoinNone: false} {
+		if c := (Config{Join: join}); c.Claims() != want {
+			t.Errorf("join %s: %t, want %t", join, c.Claims(), want)
+		}
+	}
+}
+
 func TestCompleteRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

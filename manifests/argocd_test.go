@@ -45,7 +45,7 @@ func differences(path string, want, got any) []string {
 func TestRealNoDifferences(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
-	if err := c.ApplyMonitoringCRDs(t.Context()); err != nil {
+	if err := c.ApplyCRDs(t.Context(), kuberig.Monitoring); err != nil {
 		t.Fatal(err)
 	}
 	args := append([]string{"quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}, monitored...)

@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // dashboard is what is read of a Grafana dashboard.
@@ -168,6 +171,31 @@ var (
 	linked  = regexp.MustCompile(`"/d/([^/?]+)/\?([^"]*)"`)
 	linkSet = regexp.MustCompile(`var-(\w+)=`)
 )
+
+// okVerdicts finds the verdicts that the panel of nodes that are not ready leaves out.
+var okVerdicts = regexp.MustCompile(`quoin_publisher_imex_nodes\{reason!~"([\w|]+)"\}`)
+
+// TestPanelOfNotReady holds that the panel leaves out each verdict that asks for nothing, and no other one.
+func TestPanelOfNotReady(t *testing.T) {
+	var expr string
+	for _, d := range readDashboards(t) {
+		if d.UID == "quoin-imex" {
+			expr = d.queries(t)["quoin-imex/Not ready/A"]
+		}
+	}
+	found := okVerdicts.FindStringSubmatch(expr)
+	if found == nil {
+		t.Fatalf("the panel reads %q", expr)
+	}
+	ok := strings.Split(found[1], "|")
+	for _, c := range topology.Reasons {
+		for _, w := range c.Words {
+			if out := slices.Contains(ok, w.Reason); out == (imex.Verdict{Finding: topology.Finding{Reason: w.Reason}}).Problem() {
+				t.Errorf("%s: the panel leaves it out: %t", w.Reason, out)
+			}
+		}
+	}
+}
 
 // TestDashboardLinks follows the links of cells: every table that names jobs leads
 // to their GPUs, a job's devices to their blocks and nodes, and a block to its nodes.

@@ -52,7 +52,8 @@ func TestRealPrometheus(t *testing.T) {
 		`quoin:gpu_job_idle:seconds > bool 0`:                                                          {"1 n1 0 = 0", "2 n1 0 = 0", "3 n1 1 = 1", "4 n2 0 = 0", "5 n1 1 = 1", "5 n2 1 = 0", "6 m1 0.1 = 0", "7 m1 0.2 = 0"},
 		`sum by (state) (quoin_gpus)`:                                                                  {"   = 0", "   = 0", "   = 6"},
 		`sum(quoin_agent_gpus{health="unhealthy"})`:                                                    {"   = 1"},
-		`sum(quoin_hook_runs_total{hook="prolog", result="ok"})`:                                       {"   = 8"},
+		`sum(quoin_hook_duration_seconds_count{hook="prolog"})`:                                        {"   = 8"},
+		`sum(quoin_hook_errors_total{hook="prolog"})`:                                                  {"   = 0"},
 	})
 	n1.hook("epilog", "3", "carol", "physics", "1", "", "n1")
 	m1.hook("epilog", "6", "alice", "physics", "", mig[0].UUID, "m1")

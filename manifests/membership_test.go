@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/imexrig"
@@ -145,8 +147,8 @@ func (m *membership) domainSays(namespace, reason string, words ...string) {
 	m.check(1, append(words, reason+": ")...)
 }
 
-// counted reads one of the publisher's series, empty if it is not there.
-func (m *membership) counted(series string) string {
+// counted is how many nodes have each verdict by the publisher's series, empty if it is not there.
+func (m *membership) counted() map[string]string {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+m.metrics+"/metrics", nil)
 	if err != nil {
@@ -154,18 +156,18 @@ func (m *membership) counted(series string) string {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return "" // not served yet
+		return nil // not served yet
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (.*)$`).FindSubmatch(text)
-	if found == nil {
-		return ""
+	verdicts := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^quoin_publisher_imex_nodes\{reason="(\w+)"\} (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		verdicts[found[1]] = found[2]
 	}
-	return string(found[1])
+	return verdicts
 }
 
 // TestRealMembership joins four racks with the DaemonSet of the manifests. It installs the
@@ -187,8 +189,8 @@ func TestRealMembership(t *testing.T) {
 		m.until(s.Name, "False Ready")
 	}
 	t.Logf("%d nodes are members after %s", len(nodes), time.Since(began))
-	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != members || not != "0" {
-		t.Errorf("counted %q ready and %q not", ready, not)
+	if diff := cmp.Diff(map[string]string{imex.ReasonReady: members}, m.counted()); diff != "" {
+		t.Errorf("nodes by verdict (-want +got):\n%s", diff)
 	}
 	const same = "same: all " + members + " nodes that need it are members of the IMEX domain"
 	m.check(0, same)

@@ -30,7 +30,7 @@ func TestRealMonitoring(t *testing.T) {
 	if _, err := helm(monitored...); err == nil || !strings.Contains(err.Error(), "ensure CRDs are installed first") {
 		t.Errorf("scraping without the operator: error %v, want one that names the CRDs", err)
 	}
-	if err := c.ApplyMonitoringCRDs(t.Context()); err != nil {
+	if err := c.ApplyCRDs(t.Context(), kuberig.Monitoring); err != nil {
 		t.Fatal(err)
 	}
 	for name, more := range map[string][]string{

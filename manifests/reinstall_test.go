@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/imexrig"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
@@ -46,7 +47,7 @@ func (m *membership) members(nodes []imexrig.Spec) {
 		m.until(s.Name, "False Ready")
 	}
 	all := strconv.Itoa(len(nodes))
-	await.Until(m.t, "the publisher counts all nodes", func() bool { return m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`) == all })
+	await.Until(m.t, "the publisher counts all nodes", func() bool { return m.counted()[imex.ReasonReady] == all })
 }
 
 // reinstalled takes the first publisher away with its namespace, and installs it again.

@@ -112,20 +112,9 @@ func TestRules(t *testing.T) {
 
 // unwatched are the series that are in no rule and in no panel, with the reason.
 var unwatched = map[string]string{
-	"quoin_agent_dcgm_reads_total":                   "QuoinNodeProblem watches DCGMIDUnknown, which is what a failed reading leads to",
-	"quoin_agent_file_errors_total":                  "what a file lacks is watched where it is read: quoin_hook_errors_total, and stale in quoin_hook_gate_total",
-	"quoin_agent_imex_peers":                         "a peer may be down on purpose; the gate counts it for the jobs that need it",
-	"quoin_agent_probe_last_heard_timestamp_seconds": "QuoinProbeDown watches quoin_agent_probe_up; this says since when",
-	"quoin_agent_probe_lines_refused_total":          "one line harms nothing; a probe without good reports is QuoinReportStale",
-	"quoin_agent_probe_restarts_total":               "one restart harms nothing; QuoinProbeDown watches quoin_agent_probe_up, and its runbook looks here",
-	"quoin_agent_report_confirmed_timestamp_seconds": "QuoinReportStale watches quoin_agent_report_stale; this says since when",
-	"quoin_agent_report_writes_total":                "it counts work, and no number of writes is wrong",
-	"quoin_agent_store_errors_total":                 "QuoinReportNotStored watches quoin_agent_report_stored; this says how often a write had to be repeated",
-	"quoin_publisher_annotation_conflicts_total":     "the event AnnotationConflict names the nodes and the key",
-	"quoin_publisher_blocks":                         "QuoinPublisherHeld watches big changes of the plan; no number of blocks is wrong",
-	"quoin_publisher_pass_duration_seconds":          "QuoinPublisherFails watches passes; how long one may take depends on the site's size",
-	"quoin_publisher_slurm_answer_timestamp_seconds": "not every site lets Slurm be asked; where answers end, quoin_publisher_nodes_pending ends too",
-	"quoin_publisher_writes_total":                   "it counts work, and no number of writes is wrong",
+	"quoin_agent_dcgm_reads_total":          "QuoinNodeProblem watches DCGMIDUnknown; if the host engine fails and the exporter answers, this alone says so",
+	"quoin_agent_probe_restarts_total":      "one restart harms nothing; QuoinProbeDown watches quoin_agent_probe_up, and its runbook looks here",
+	"quoin_publisher_pass_duration_seconds": "QuoinPublisherFails watches passes; how long one may take depends on the site's size",
 }
 
 // servedName finds the series in the tables of METRICS.md.

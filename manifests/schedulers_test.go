@@ -29,7 +29,7 @@ func TestRealSchedulers(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartPodGroupsTest(t)
 	for _, apply := range []func() error{
-		func() error { return c.ApplyKueueCRDs(t.Context()) },
+		func() error { return c.ApplyCRDs(t.Context(), kuberig.Kueue) },
 		func() error { return c.ApplyComputeDomainCRDs(t.Context()) },
 	} {
 		if err := apply(); err != nil {

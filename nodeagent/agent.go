@@ -118,10 +118,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.answerIDs(ctx) })
 	go a.readAdapters(ctx) // which may never end
 	wg.Go(func() {
-		a.keep(ctx, sink{a.toStore, a.writeStore, a.metrics.storeErrors, "report not stored, trying again"})
+		a.keep(ctx, sink{a.toStore, a.writeStore, "report not stored, trying again"})
 	})
 	wg.Go(func() {
-		a.keep(ctx, sink{a.toFiles, a.writeFiles, a.metrics.fileErrors, "node files not written, the old ones stay, trying again"})
+		a.keep(ctx, sink{a.toFiles, a.writeFiles, "node files not written, the old ones stay, trying again"})
 	})
 	a.loop(ctx, events)
 	wg.Wait()

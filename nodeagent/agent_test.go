@@ -186,7 +186,7 @@ func TestMetrics(t *testing.T) {
 	t.Setenv(fakeprobe.Variable, "report hang")
 	defer start(t, a)()
 	want := map[string]float64{
-		"quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1, "quoin_agent_report_writes_total": 1,
+		"quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1,
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
 		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
 	}
@@ -196,6 +196,9 @@ func TestMetrics(t *testing.T) {
 		return cmp.Diff(want, got)
 	}
 	await.Until(t, "the series (-want +got)", func() bool { return diff() == "" }, diff)
+	if _, puts := store.now(); puts != 1 {
+		t.Errorf("%d writes, want 1", puts)
+	}
 }
 
 // event is what a probe says with one line that is no repetition.

@@ -40,12 +40,8 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	}
 	inv.BootID = cmp.Or(f.BootID, inv.BootID)
 	inv.Faults = f.faults(n)
-	old, e := f.RunDir.ReadInventory()
-	if e != nil {
-		_, kept := dcgm.Open(f.Hook.MappingDir)
-		old, e = rundir.KeptInventory(kept)
-	}
-	if e == nil && old.Node == inv.Node && !old.Unordered {
+	_, kept := dcgm.Open(f.Hook.MappingDir)
+	if old, _, _ := f.RunDir.FindInventory(kept, inv.BootID); old != nil && old.Node == inv.Node && !old.Unordered {
 		inv.Entries = keepMissing(inv.Entries, old.Entries)
 	} else {
 		known := false

@@ -41,7 +41,6 @@ type Gate struct {
 	log        *again.Log
 	reports    <-chan *topology.Node
 	open       *prometheus.GaugeVec
-	peers      *prometheus.GaugeVec
 
 	// Only the goroutine of Run uses these.
 	report *topology.Node // the last one, nil before the first
@@ -56,10 +55,8 @@ type Gate struct {
 func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, fabric func(*topology.Node) topology.FabricVerdict, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not. Absent without multi-node NVLink, or if not known."}, []string{"clique", "reason"})
-	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
-		Help: "Nodes in the host's own IMEX domain that are not connected to this one (dead) or may not be (unknown). Absent if the service does not tell."}, []string{"state"})
-	reg.MustRegister(open, peers)
-	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: again.NewLog(log), reports: reports, open: open, peers: peers}
+	reg.MustRegister(open)
+	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: again.NewLog(log), reports: reports, open: open}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -114,7 +111,6 @@ func (g *Gate) update() {
 		err = errors.Join(err, gate.Write(string(g.runDir), gate.State{Node: g.node, BootID: g.boot, Reason: imex.ReasonUnknown, Message: err.Error()}))
 	}
 	g.setSeries(state, err)
-	g.setPeers()
 	g.log.Note("IMEX gate: jobs across nodes do not wait for IMEX", err)
 	if err == nil && state != nil && g.said.IsNew(fmt.Sprintf("%s, ready %t", state.Reason, state.Ready)) {
 		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message, "remedy", state.Remedy)
@@ -137,21 +133,6 @@ func (g *Gate) setSeries(state *gate.State, err error) {
 			open = 1
 		}
 		g.open.WithLabelValues(labels[:]...).Set(open)
-	}
-}
-
-// setPeers sets the series of the peers that are not connected, by the last report.
-func (g *Gate) setPeers() {
-	if g.report == nil || g.report.IMEX == nil || !g.report.IMEX.HostService || g.report.IMEX.DomainState == "" {
-		g.peers.Reset()
-		return
-	}
-	count := map[string]float64{}
-	for _, p := range g.report.IMEX.Peers {
-		count[p.State]++
-	}
-	for _, state := range []string{topology.PeerDead, topology.PeerUnknown} {
-		g.peers.WithLabelValues(state).Set(count[state])
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 // next agent: the GPUs that are there, and a problem for each missing GPU.
 type seenGPUs map[string]string
 
-// missingMessage begins the problem of a GPU that was there before.
-const missingMessage = "GPU %s at PCI address %s "
-
 // noAddress stands for an address that was never read.
 const noAddress = "unknown"
 
@@ -25,11 +22,7 @@ func (s seenGPUs) take(n *topology.Node) {
 		s[n.GPUs[i].UUID] = cmp.Or(n.GPUs[i].PCIBusID, noAddress)
 	}
 	for _, p := range n.Problems {
-		var uuid, address string
-		if p.Reason != topology.ReasonGPUMissing {
-			continue
-		}
-		if _, err := fmt.Sscanf(p.Message, missingMessage, &uuid, &address); err == nil && s[uuid] == "" {
+		if uuid, address, is := readMissing(p); is && s[uuid] == "" {
 			s[uuid] = address
 		}
 	}
@@ -53,9 +46,23 @@ func (s seenGPUs) missing(now *topology.Node) (found []topology.Finding) {
 		case slices.ContainsFunc(now.GPUs, func(g topology.GPU) bool { return g.PCIBusID == address }):
 			delete(s, uuid)
 		default:
-			found = append(found, topology.Finding{Reason: topology.ReasonGPUMissing, Message: fmt.Sprintf(missingMessage+
-				"was there in an earlier report, and is not there now: read dmesg; if the GPU was taken or left out for good, delete the NodeReport and restart the agent", uuid, address)})
+			found = append(found, missingProblem(uuid, address))
 		}
 	}
 	return found
+}
+
+// missingMessage begins the message of a missing GPU's problem.
+const missingMessage = "GPU %s at PCI address %s "
+
+// missingProblem returns the problem of a GPU that was there before.
+func missingProblem(uuid, address string) topology.Finding {
+	return topology.Finding{Reason: topology.ReasonGPUMissing, Message: fmt.Sprintf(missingMessage+
+		"was there in an earlier report, and is not there now: read dmesg; if the GPU was taken or left out for good, delete the NodeReport and restart the agent", uuid, address)}
+}
+
+// readMissing reads back what missingProblem has written. A report has no other place for a GPU that it lacks.
+func readMissing(p topology.Finding) (uuid, address string, is bool) {
+	_, err := fmt.Sscanf(p.Message, missingMessage, &uuid, &address)
+	return uuid, address, err == nil && p.Reason == topology.ReasonGPUMissing
 }

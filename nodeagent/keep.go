@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -17,9 +15,8 @@ import (
 type sink struct {
 	reports <-chan *topology.Node // the newest one
 	// write gets nil before the first report.
-	write  func(ctx context.Context, n *topology.Node) error
-	failed prometheus.Counter
-	says   string // what the log says of a failure
+	write func(ctx context.Context, n *topology.Node) error
+	says  string // what the log says of a failure
 }
 
 // verifyEvery is the mean time after which a sink is written again without a new report.
@@ -37,7 +34,6 @@ func (a *Agent) keep(ctx context.Context, s sink) {
 		} else if ctx.Err() == nil {
 			failures++
 			next = pauseAfter(failures)
-			s.failed.Inc()
 			a.log.Error(s.says, "after", next, "err", err)
 		}
 		select {
@@ -80,7 +76,6 @@ func (a *Agent) syncStore(ctx context.Context, n *topology.Node) (held []byte, e
 	if err := a.store.Put(ctx, report); err != nil {
 		return nil, err
 	}
-	a.metrics.writes.Inc()
 	a.log.Info("report stored", "bytes", len(report))
 	return report, nil
 }

@@ -12,44 +12,29 @@ import (
 
 // Metrics are the agent's series.
 type Metrics struct {
-	up          prometheus.Gauge
-	heard       prometheus.Gauge
-	restarts    *prometheus.CounterVec
-	garbage     prometheus.Counter
-	stored      prometheus.Gauge
-	writes      prometheus.Counter
-	storeErrors prometheus.Counter
-	fileErrors  prometheus.Counter
-	gpus        *prometheus.GaugeVec
-	problems    *prometheus.GaugeVec
-	confirmed   prometheus.Gauge
-	stale       prometheus.Gauge
-	fabric      *prometheus.GaugeVec
-	dcgmReads   *prometheus.CounterVec
+	up        prometheus.Gauge
+	restarts  *prometheus.CounterVec
+	stored    prometheus.Gauge
+	gpus      *prometheus.GaugeVec
+	problems  *prometheus.GaugeVec
+	stale     prometheus.Gauge
+	fabric    *prometheus.GaugeVec
+	dcgmReads *prometheus.CounterVec
 }
 
 // NewMetrics registers the agent's series with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
-	counter := func(name, help string) prometheus.Counter {
-		return f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
-	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
 	}
 	m := &Metrics{
-		up:          gauge("probe_up", "1 while the running probe has given a good report."),
-		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
-		restarts:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
-		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
-		stored:      gauge("report_stored", "1 while the store holds the last good report."),
-		writes:      counter("report_writes_total", "Reports written to the store."),
-		storeErrors: counter("store_errors_total", "Reports that could not be written to the store at once."),
-		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
-		gpus:        f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health."}, []string{"fabric", "health"}),
-		problems:    f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report."}, []string{"reason"}),
-		confirmed:   gauge("report_confirmed_timestamp_seconds", "When a probe last confirmed the report, in Unix seconds; 0 before the first time."),
-		stale:       gauge("report_stale", "1 while no probe has confirmed the report for minutes."),
+		up:       gauge("probe_up", "1 while the running probe has given a good report."),
+		restarts: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
+		stored:   gauge("report_stored", "1 while the store holds the last good report."),
+		gpus:     f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health."}, []string{"fabric", "health"}),
+		problems: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report."}, []string{"reason"}),
+		stale:    gauge("report_stale", "1 while no probe has confirmed the report for minutes."),
 		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU is in."},
 			[]string{"cluster_uuid", "clique", "state", "status"}),
 		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source (hostengine, exporter) and result (ok, error)."}, []string{"source", "result"}),

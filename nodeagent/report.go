@@ -76,8 +76,6 @@ func (a *Agent) onEvent(e probe.Event) (confirmed bool) {
 		a.confirmed()
 		return true
 	case probe.Refused:
-		a.metrics.heard.SetToCurrentTime()
-		a.metrics.garbage.Inc()
 		a.facts.domain.reset()
 	case probe.Silent:
 		a.metrics.up.Set(0)
@@ -90,9 +88,7 @@ func (a *Agent) onEvent(e probe.Event) (confirmed bool) {
 
 // confirmed notes that the facts hold now.
 func (a *Agent) confirmed() {
-	a.metrics.heard.SetToCurrentTime()
 	a.metrics.up.Set(1)
-	a.metrics.confirmed.SetToCurrentTime()
 	a.metrics.stale.Set(0)
 	a.facts.stale = ""
 }

@@ -448,8 +448,10 @@ func (d *fabricDay) agree() {
 		switch g.name {
 		case "quoin_publisher_fabric_faults":
 			faults[g.labels["node"]] = g.labels["reason"]
-		case "quoin_publisher_imex_not_ready_nodes":
-			unready = int(g.value)
+		case "quoin_publisher_imex_nodes":
+			if (imex.Verdict{Finding: topology.Finding{Reason: g.labels["reason"]}}).Problem() {
+				unready += int(g.value)
+			}
 		case "quoin_publisher_held":
 			if g.value == 1 {
 				held = append(held, g.labels["reason"])
@@ -462,7 +464,7 @@ func (d *fabricDay) agree() {
 		}
 	}
 	same("quoin_publisher_fabric_faults", fabric, faults)
-	same("quoin_publisher_imex_not_ready_nodes", len(imexNot), unready)
+	same("quoin_publisher_imex_nodes", len(imexNot), unready)
 	same("quoin_publisher_held", strings.Fields(d.held()), held)
 
 	// quoin imex check has the reports, and knows no plan.

@@ -95,7 +95,7 @@ func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 // Run watches until ctx ends. It tries again what cannot be read, and keeps what was
 // read before. While the driver starts no daemons, it watches only DeviceClasses.
 func (c *Cluster) Run(ctx context.Context) error {
-	if c.config.Join == imex.JoinNone || c.config.Join == imex.JoinHost { // there is nothing to see
+	if !c.config.Claims() { // there is nothing to see
 		<-ctx.Done()
 		return nil
 	}
@@ -121,7 +121,7 @@ func (c *Cluster) see() (seen *imex.Observation, create bool, err error) {
 // look reads what is watched. A driver without cliques has none. Waiting does not help if pods are refused.
 func (c *Cluster) look() (*sight, error) {
 	s := &sight{config: c.config, installed: true, last: c.adopted}
-	if c.config.Join == imex.JoinNone || c.config.Join == imex.JoinHost {
+	if !c.config.Claims() {
 		return s, nil
 	}
 	var err error

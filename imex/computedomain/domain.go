@@ -84,19 +84,25 @@ func keyOf(config imex.Config) types.NamespacedName {
 	return types.NamespacedName{Namespace: config.Namespace, Name: config.Name}
 }
 
+// unseen is the configured domain, of which nothing is known yet.
+func unseen(config *imex.Config) imex.Domain {
+	return imex.Domain{Namespace: config.Namespace, Name: config.Name}
+}
+
 // domainOf says whether a domain that is there is the configured one. One that is adopted is taken as it is.
 func domainOf(config imex.Config, facts *domainFacts, adopted bool) imex.Domain {
-	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid}
+	d := unseen(&config)
+	d.UID = facts.uid
 	differences := facts.spec.differences(config)
 	switch {
-	case facts.deleting && adopted:
-		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes", keyOf(config)),
-			Remedy: "start no job across nodes; end the pods that claim its channels, and create the domain again as it was"}
-	case adopted:
 	case facts.deleting:
+		then := "so that the deletion completes and the publisher creates the domain again; for pods of the driver that stay Terminating see manifests/RUNBOOKS.md"
+		if adopted {
+			then = "and create the domain again as it was"
+		}
 		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes", keyOf(config)),
-			Remedy: "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again; for pods of the driver that stay Terminating see manifests/RUNBOOKS.md"}
-	case len(differences) > 0:
+			Remedy: "start no job across nodes; end the pods that claim its channels, " + then}
+	case !adopted && len(differences) > 0:
 		d.Problem = topology.Finding{Reason: imex.DomainDiffers, Message: fmt.Sprintf(
 			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s", keyOf(config), strings.Join(differences, ", ")),
 			Remedy: "set the keys below imex to what the domain has, or name another domain by imex.name; or delete this one as manifests/RUNBOOKS.md says, and the publisher creates it again"}
@@ -106,7 +112,9 @@ func domainOf(config imex.Config, facts *domainFacts, adopted bool) imex.Domain 
 
 // noDriver is the domain of a cluster whose driver serves none.
 func noDriver(config *imex.Config, message string) imex.Domain {
-	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Finding{Reason: imex.ReasonNoDriver, Message: message, Remedy: imex.NoDriverRemedy}}
+	d := unseen(config)
+	d.Problem = topology.Finding{Reason: imex.ReasonNoDriver, Message: message, Remedy: imex.NoDriverRemedy}
+	return d
 }
 
 // withoutDaemons is the domain of a cluster whose driver starts no daemons. That is as it
@@ -116,7 +124,7 @@ func withoutDaemons(config *imex.Config, serves imex.Service) imex.Domain {
 	case serves != imex.HostServices:
 		return noDriver(config, "there is no DeviceClass "+channelClass+": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not")
 	case config.Join == imex.JoinAuto:
-		return imex.Domain{Namespace: config.Namespace, Name: config.Name}
+		return unseen(config)
 	}
 	return noDriver(config, "there is no DeviceClass "+daemonClass+": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves")
 }

@@ -209,7 +209,7 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 		return nil, err
 	}
 	seen := &imex.Observation{
-		HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
+		HostChannels: n.config.HostChannels, Domain: unseen(&n.config), ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}
 	serves, err := n.driver.known()

@@ -105,9 +105,9 @@ func (s *sight) find(key types.NamespacedName) *record[domainFacts] {
 // nodes are to join it, it is not there, and nothing speaks against it.
 func (s *sight) see(w way) (seen *imex.Observation, create bool) {
 	seen = &imex.Observation{HostChannels: s.config.HostChannels, Join: w.join, Why: w.why,
-		Domain: imex.Domain{Namespace: s.config.Namespace, Name: s.config.Name}, Members: map[string]imex.Member{}}
+		Domain: unseen(&s.config), Members: map[string]imex.Member{}}
 	switch {
-	case s.config.Join == imex.JoinNone || s.config.Join == imex.JoinHost:
+	case !s.config.Claims():
 		return seen, false
 	case s.serves != imex.OwnDaemons:
 		seen.Domain = withoutDaemons(&s.config, s.serves)

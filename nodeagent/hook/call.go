@@ -62,9 +62,20 @@ func (h *hook) loadConfig(mappingDir string) {
 	h.labels, h.kept = dcgm.Open(cmp.Or(mappingDir, c.MappingDir))
 }
 
-// await waits until done is closed: as long as the limit allows, and after a signal for stopGrace. It
-// returns why it no longer waits, empty if the work is done.
-func await(ctx context.Context, done <-chan struct{}, limit time.Duration) (word string) {
+// await does work, and waits for its end: as long as the limit allows, and after a signal for stopGrace. It
+// returns why it no longer waits, empty if the work is done. A panic of the work must not fail the job, so
+// panicked takes the panic.
+func await(ctx context.Context, limit time.Duration, work func(), panicked func(why any)) (word string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if why := recover(); why != nil {
+				panicked(why)
+			}
+		}()
+		work()
+	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	word = rundir.CallTimeout

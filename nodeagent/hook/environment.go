@@ -23,18 +23,7 @@ func (env environment) run() rundir.Run {
 
 // hasGPUs says whether Slurm has given the job GPUs of this node.
 func (env environment) hasGPUs() bool {
-	return env("SLURM_JOB_GPUS") != "" || uuidsOf(env("CUDA_VISIBLE_DEVICES")) != ""
-}
-
-// uuidsOf returns the UUIDs of CUDA_VISIBLE_DEVICES.
-func uuidsOf(visible string) string {
-	var uuids []string
-	for token := range strings.SplitSeq(visible, ",") {
-		if t := strings.TrimSpace(token); strings.HasPrefix(t, "GPU-") || strings.HasPrefix(t, "MIG-") {
-			uuids = append(uuids, t)
-		}
-	}
-	return strings.Join(uuids, ",")
+	return env("SLURM_JOB_GPUS") != "" || len(rundir.UUIDsIn(env("CUDA_VISIBLE_DEVICES"))) > 0
 }
 
 // exitCode is the job's, as code:signal; empty if Slurm does not say it.

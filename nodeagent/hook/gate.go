@@ -79,22 +79,15 @@ func (h *hook) passGate(ctx context.Context) int {
 
 // bounded passes the gate. It also returns if the gate hangs or panics.
 func (g *gateWait) bounded(ctx context.Context) (p passage) {
-	done := make(chan struct{})
 	limit := time.Duration(g.Wait) + lookUpWait + gateGrace
 	if g.Policy == rundir.GateHold {
 		limit += 2*holdTimeout + time.Second + holdPause
 	}
 	var passed passage
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				passed = g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a bug in quoin-hook, please report it\n%s", r, debug.Stack()))
-			}
-		}()
-		passed = g.pass(ctx)
-	}()
-	if await(ctx, done, limit) != "" {
+	word := await(ctx, limit, func() { passed = g.pass(ctx) }, func(why any) {
+		passed = g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a bug in quoin-hook, please report it\n%s", why, debug.Stack()))
+	})
+	if word != "" {
 		return g.goesOn(rundir.GateFault, "not done in time")
 	}
 	return passed

@@ -50,18 +50,13 @@ func Run(ctx context.Context, o Options) int {
 		h.call.Job = id
 	}
 	h.stderr = bounded{h.stderr}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { // a panic must not fail the job
-			if r := recover(); r != nil {
-				h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
-			}
-		}()
+	word := await(ctx, h.wait, func() {
 		h.loadConfig(o.MappingDir)
 		(&job{hook: h}).work(ctx)
-	}()
-	if word := await(ctx, done, h.wait); word != "" {
+	}, func(why any) {
+		h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", why, debug.Stack())
+	})
+	if word != "" {
 		within(lastGrace, func() { h.giveUp(word) })
 	}
 	code := h.passGate(ctx)

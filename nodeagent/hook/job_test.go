@@ -119,6 +119,10 @@ func TestRecordSaysAll(t *testing.T) {
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(rundir.Record{}, "Written")); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	p.hook("prolog", "9", "CUDA_VISIBLE_DEVICES=GPU-1") // all that a Slurm may say of the GPUs
+	if r, err := rundir.Dir(p.run).ReadRecord("9"); err != nil || r == nil || strings.Join(r.GPUs, " ") != "2" {
+		t.Errorf("by a UUID alone: %+v, %v", r, err)
+	}
 	for step, words := range map[string][]string{"no inventory": {"SLURM_JOB_GPUS=1"}, "stale inventory": {"CUDA_VISIBLE_DEVICES=GPU-9", "SLURM_JOB_GPUS=1"}} {
 		if step == "no inventory" {
 			if err := os.Remove(filepath.Join(p.run, rundir.InventoryFile)); err != nil {

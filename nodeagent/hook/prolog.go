@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -63,7 +64,7 @@ func (h *job) newRecord() *rundir.Record {
 	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"), QOS: h.env("SLURM_JOB_QOS"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
-		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
+		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: strings.Join(rundir.UUIDsIn(h.env("CUDA_VISIBLE_DEVICES")), ",")}
 	h.resolve(r)
 	return r
 }
@@ -71,10 +72,9 @@ func (h *job) newRecord() *rundir.Record {
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
 	inv, current, missing := h.runDir.FindInventory(h.kept, h.boot)
-	visible := h.env("CUDA_VISIBLE_DEVICES")
 	var unlisted error
 	word := rundir.CallGresConf
-	if inv == nil || !rundir.HasUUIDs(visible) { // UUIDs are exact
+	if inv == nil || r.Visible == "" { // UUIDs are exact
 		var places []int
 		if places, unlisted = rundir.ParseIndices(r.Indices); unlisted != nil {
 			word = rundir.CallEnvironment
@@ -82,7 +82,7 @@ func (h *job) resolve(r *rundir.Record) {
 			unlisted = fmt.Errorf("SLURM_JOB_GPUS=%s: %w; these GPUs get no label", hostlist.Shorten(r.Indices), unlisted)
 		}
 	}
-	held, unresolved := inv.Resolve(r.Devices, visible)
+	held, unresolved := inv.Resolve(r.Devices, r.Visible)
 	r.SetDevices(held)
 	r.Unresolved = !current || unlisted != nil || unresolved != nil
 	if missing != nil {

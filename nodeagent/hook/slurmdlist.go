@@ -222,20 +222,11 @@ func (h *job) devicesInTime(inv *rundir.Inventory, places []int) ([]string, erro
 	if len(places) == 0 {
 		return nil, nil
 	}
-	type result struct {
-		devices []string
-		err     error
-	}
-	done := make(chan result, 1)
-	go func() {
-		devices, err := h.placedDevices(inv, places)
-		done <- result{devices, err}
-	}()
+	var devices []string
+	var err error
 	limit := max(h.left()/2, confWait)
-	select {
-	case r := <-done:
-		return r.devices, r.err
-	case <-time.After(limit):
+	if !within(limit, func() { devices, err = h.placedDevices(inv, places) }) {
 		return nil, fmt.Errorf("the files beside %s could not be read within %s", h.env("SLURM_CONF"), limit.Round(time.Millisecond))
 	}
+	return devices, err
 }

@@ -22,15 +22,14 @@ const otherReason = "other"
 
 // hookSeries count the hook's calls.
 type hookSeries struct {
-	runs, errors *prometheus.CounterVec
-	took         *prometheus.HistogramVec
-	gatePassed   *prometheus.CounterVec
-	gateTook     prometheus.Histogram
+	errors     *prometheus.CounterVec
+	took       *prometheus.HistogramVec
+	gatePassed *prometheus.CounterVec
+	gateTook   prometheus.Histogram
 }
 
 func newHookSeries(f promauto.Factory) hookSeries {
 	s := hookSeries{
-		runs:   f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the hook: ok, or error if anything went wrong."}, []string{"hook", "result"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the hook, by what went wrong first."}, []string{"hook", "reason"}),
 		took: f.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the hook delayed the job or the node.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
@@ -39,8 +38,6 @@ func newHookSeries(f promauto.Factory) hookSeries {
 			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
 	}
 	for _, hook := range []string{"prolog", "epilog"} {
-		s.runs.WithLabelValues(hook, "ok")
-		s.runs.WithLabelValues(hook, "error")
 		s.took.WithLabelValues(hook)
 		for _, reason := range callReasons {
 			s.errors.WithLabelValues(hook, reason)
@@ -55,16 +52,13 @@ func newHookSeries(f promauto.Factory) hookSeries {
 // count counts calls of the hook.
 func (s *hookSeries) count(calls []rundir.Call) {
 	for _, c := range calls {
-		result := "ok"
 		if c.Error != "" {
-			result = "error"
 			s.errors.WithLabelValues(c.Hook, knownOr(callReasons, c.Error)).Inc()
 		}
 		if c.Gate != "" {
 			s.gatePassed.WithLabelValues(knownOr(gateResults, c.Gate)).Inc()
 			s.gateTook.Observe(time.Duration(c.GateNs).Seconds())
 		}
-		s.runs.WithLabelValues(c.Hook, result).Inc()
 		s.took.WithLabelValues(c.Hook).Observe(time.Duration(c.Ns).Seconds())
 	}
 }

@@ -75,7 +75,7 @@ func (r *Registry) bury(now moment) (waiting map[string]bool) {
 	}
 	if len(endings) > len(waiting) {
 		pruned, err := r.config.RunDir.PruneSummaries()
-		r.copies.pruned = append(r.copies.pruned, pruned...)
+		r.copies.prune(pruned)
 		failed = errors.Join(failed, err)
 	}
 	r.log.Note("summaries of ended jobs", failed)
@@ -106,6 +106,13 @@ type copies struct {
 	since   time.Duration // when the last one began
 	done    chan error    // its outcome; the channel has room for one
 	pruned  []string      // summaries whose copies are to be removed
+}
+
+// prune notes summaries whose copies are to be removed, the oldest first. While the site's folder hangs, it gets no
+// more copies. So the first [rundir.MaxSummaries] are all that can have a copy.
+func (c *copies) prune(keys []string) {
+	c.pruned = append(c.pruned, keys...)
+	c.pruned = c.pruned[:min(len(c.pruned), rundir.MaxSummaries)]
 }
 
 // copyAfter is how long copying may take until the log says so.

@@ -18,7 +18,6 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
 	r.setFiles(&plan)
-	r.series.agent.sweeps.Inc()
 	if plan.isEmpty() && len(marks) == 0 {
 		return false
 	}
@@ -85,15 +84,12 @@ func (r *Registry) notePlan(p *plan, now moment) {
 
 // unrecorded lists the jobs of lines that no record has.
 func (r *Registry) unrecorded() []string {
-	known := make(map[string]bool, len(r.records.jobs))
-	for _, j := range r.records.jobs {
-		known[j.record.JobID] = true
-	}
+	known := r.records.ids()
 	var out []string
 	for _, f := range r.mapping.Files {
 		for _, id := range f.Jobs {
-			if !known[id] {
-				known[id] = true
+			if known[id] == 0 {
+				known[id]++
 				out = append(out, id)
 			}
 		}

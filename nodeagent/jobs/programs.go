@@ -75,14 +75,14 @@ func (p *programs) unowned(uuid string) *uint64 {
 
 // of returns what a sample says of a job. Programs that were there before the job, and programs of other
 // jobs, are left out. If nothing is known of a program, the program is the job's.
-func (p *programs) of(j *job, others map[string]bool, s topology.Sample) topology.Sample {
+func (p *programs) of(j *job, known map[string]int, s topology.Sample) topology.Sample {
 	s.Devices = slices.Clone(s.Devices)
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		before := j.use.ProgramsBefore(d.UUID)
 		for _, of := range s.Programs[d.UUID] {
 			job := p.on[d.UUID][of.PID].job
-			if slices.Contains(before, of.PID) || job != j.record.JobID && others[job] {
+			if slices.Contains(before, of.PID) || job != j.record.JobID && known[job] > 0 {
 				d.Without(of)
 			}
 		}

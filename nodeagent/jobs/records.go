@@ -165,29 +165,33 @@ func (r *records) lives() []liveness.Job {
 }
 
 // held returns the devices that jobs hold, by UUID.
-func (r *records) held() map[string]bool {
-	held := make(map[string]bool)
-	for _, j := range r.jobs {
-		if r.running(j) {
-			for _, uuid := range j.now.UUIDs {
-				held[uuid] = true
-			}
-		}
-	}
-	return held
-}
+func (r *records) held() map[string]bool { return r.uuids(r.running) }
 
 // claimed returns the devices of all jobs of this boot, also of those whose steps are not seen.
 func (r *records) claimed() map[string]bool {
-	claimed := make(map[string]bool)
+	return r.uuids(func(j *job) bool { return r.ofBoot(&j.record) })
+}
+
+// uuids returns the devices of the jobs that count.
+func (r *records) uuids(counts func(*job) bool) map[string]bool {
+	uuids := make(map[string]bool)
 	for _, j := range r.jobs {
-		if r.ofBoot(&j.record) {
+		if counts(j) {
 			for _, uuid := range j.now.UUIDs {
-				claimed[uuid] = true
+				uuids[uuid] = true
 			}
 		}
 	}
-	return claimed
+	return uuids
+}
+
+// ids returns how many records each job has. Two slurmds of this host may have one each.
+func (r *records) ids() map[string]int {
+	ids := make(map[string]int, len(r.jobs))
+	for _, j := range r.jobs {
+		ids[j.record.JobID]++
+	}
+	return ids
 }
 
 func isThere(path string) bool {

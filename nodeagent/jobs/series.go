@@ -11,15 +11,14 @@ import (
 
 // agentSeries are what the registry has done and found.
 type agentSeries struct {
-	sweeps, sweepErrors, repairs prometheus.Counter
-	released, samples            *prometheus.CounterVec
-	files, records               *prometheus.GaugeVec
-	summaries                    prometheus.Gauge
+	sweepErrors, repairs prometheus.Counter
+	released, samples    *prometheus.CounterVec
+	files, records       *prometheus.GaugeVec
+	summaries            prometheus.Gauge
 }
 
 func newAgentSeries(f promauto.Factory) agentSeries {
 	s := agentSeries{
-		sweeps:      f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweeps_total", Help: "Comparisons of the job mapping with the jobs that live."}),
 		sweepErrors: f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweep_errors_total", Help: "Comparisons that could not release or repair something."}),
 		repairs:     f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_mapping_repairs_total", Help: "Lines that the agent added to the job mapping or moved."}),
 		released:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_sweep_released_total", Help: "Lines that the agent removed from the job mapping, by why."}, []string{"reason"}),

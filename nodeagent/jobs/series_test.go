@@ -83,8 +83,8 @@ func TestSeriesCount(t *testing.T) {
 	}
 	want := map[string]int{
 		"quoin_gpu_info": 8, "quoin_gpus": 3, "quoin_gpu_held_seconds_total": 8, "quoin_gpu_idle_held_seconds_total": 8, "quoin_gpu_idle_held_stretch_seconds": 8,
-		"quoin_hook_runs_total": 4, "quoin_hook_errors_total": 2 * len(callReasons), "quoin_hook_duration_seconds": 2, "quoin_hook_gate_total": len(gateResults), "quoin_hook_gate_duration_seconds": 1,
-		"quoin_agent_sweeps_total": 1, "quoin_agent_sweep_released_total": 4, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
+		"quoin_hook_errors_total": 2 * len(callReasons), "quoin_hook_duration_seconds": 2, "quoin_hook_gate_total": len(gateResults), "quoin_hook_gate_duration_seconds": 1,
+		"quoin_agent_sweep_released_total": 4, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
 		"quoin_agent_mapping_files": 3, "quoin_agent_job_records": 3, "quoin_agent_job_summaries": 1, "quoin_agent_samples_total": 2,
 	}
 	for name, n := range want {
@@ -110,7 +110,7 @@ func TestSeriesOfNode(t *testing.T) {
 	r.must(dcgm.Mapping{Dir: r.maps}.Set("16", []string{"2"}))
 	r.must(dcgm.Mapping{Dir: r.maps}.Clear("16", []string{"2"}))
 	r.must(rundir.CopySummary(rundir.Dir(r.run).SummaryDir(), rundir.Summary{Key: "16", Record: r.record("16")}))
-	for _, c := range []rundir.Call{{Hook: "prolog", Ns: 4e6, Gate: rundir.GateWaited, GateNs: 4e9}, {Hook: "prolog", Ns: 2e6, Error: rundir.CallLock}} {
+	for _, c := range []rundir.Call{{Hook: "prolog", Ns: 4e6, Gate: rundir.GateWaited, GateNs: 4e9}, {Hook: "prolog", Ns: 2e6, Error: rundir.CallLock}, {Hook: "epilog", Ns: 2e6}} {
 		r.must(rundir.Dir(r.run).AppendCall(c))
 	}
 	r.after(20 * time.Second) // the log of calls is put aside first
@@ -124,7 +124,7 @@ func TestSeriesOfNode(t *testing.T) {
 		`quoin_gpus{state="allocated"} 2`, `quoin_gpus{state="idle"} 1`,
 		`quoin_agent_mapping_files{state="held"} 2`, `quoin_agent_mapping_files{state="empty"} 1`, `quoin_agent_mapping_files{state="foreign"} 0`,
 		`quoin_agent_job_records{state="alive"} 1`, `quoin_agent_job_records{state="unproven"} 0`, `quoin_agent_job_summaries 1`,
-		`quoin_hook_runs_total{hook="prolog",result="ok"} 1`, `quoin_hook_runs_total{hook="prolog",result="error"} 1`, `quoin_hook_runs_total{hook="epilog",result="ok"} 0`,
+		`quoin_hook_duration_seconds_count{hook="prolog"} 2`, `quoin_hook_duration_seconds_count{hook="epilog"} 1`,
 		`quoin_hook_errors_total{hook="prolog",reason="lock"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.0025"} 1`, `quoin_hook_duration_seconds_bucket{hook="prolog",le="0.005"} 2`,
 		`quoin_hook_gate_total{result="waited"} 1`, `quoin_hook_gate_duration_seconds_sum 4`, `quoin_hook_gate_duration_seconds_bucket{le="1"} 0`, `quoin_hook_gate_duration_seconds_bucket{le="5"} 1`)
 }

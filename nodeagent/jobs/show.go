@@ -87,11 +87,7 @@ func (r *Registry) show() {
 // slurmds of this host, name a device once. addJobs counts the jobs with a
 // live step, and the jobs without one.
 func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
-	ids := make(map[string]int, len(r.jobs))
-	for _, j := range r.jobs {
-		ids[j.record.JobID]++
-	}
-	seen := make(map[string]bool)
+	ids, seen := r.ids(), make(map[string]bool)
 	for _, j := range r.sorted() {
 		if !r.running(j) {
 			continue

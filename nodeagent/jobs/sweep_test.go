@@ -161,6 +161,17 @@ func TestShareThatHangs(t *testing.T) {
 	})
 }
 
+// TestPrunedWhileShareHangs bounds what is remembered of summaries that have gone meanwhile. Only the oldest have a copy.
+func TestPrunedWhileShareHangs(t *testing.T) {
+	var c copies
+	for i := range rundir.MaxSummaries + 1 {
+		c.prune([]string{fmt.Sprint(i), fmt.Sprint(i, " too")})
+	}
+	if n := len(c.pruned); n != rundir.MaxSummaries || c.pruned[0] != "0" || c.pruned[1] != "0 too" {
+		t.Errorf("%d keys, the first are %q; want %d", n, c.pruned[:2], rundir.MaxSummaries)
+	}
+}
+
 // TestSummaries makes the summary of an ending: with the use that the agent counted, when the
 // last sample may have come, and as often as it takes.
 func TestSummaries(t *testing.T) {

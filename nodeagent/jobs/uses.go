@@ -39,10 +39,7 @@ func (u uses) keep(j *job, n *topology.Node, p *programs, now moment) {
 // the UUIDs of devices.
 func (u uses) add(r *records, s topology.Sample, p *programs, now time.Time, every time.Duration) (grown map[string]growth, failed error) {
 	grown = make(map[string]growth)
-	known := make(map[string]bool, len(r.jobs))
-	for _, j := range r.jobs {
-		known[j.record.JobID] = true
-	}
+	known := r.ids()
 	for _, j := range r.sorted() {
 		if j.use == nil || !r.running(j) {
 			continue

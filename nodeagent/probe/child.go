@@ -10,9 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
-	"syscall"
 	"time"
+
+	"github.com/quoin-hpc/quoin/child"
 )
 
 // Why a child ended.
@@ -46,7 +46,7 @@ type parent interface {
 	hear(ctx context.Context, line []byte) (heartbeat bool, err error)
 	// tell writes to the child until ctx ends or a write fails. The child may
 	// never read.
-	tell(ctx context.Context, child io.Writer)
+	tell(ctx context.Context, stdin io.Writer)
 	// silent is called when no more lines come. The child may not have ended.
 	silent(ctx context.Context)
 }
@@ -66,13 +66,10 @@ func (e endError) Unwrap() error { return e.err }
 // child with all that the child started. It reports whether the child printed a
 // heartbeat.
 func (c *Child) run(ctx context.Context, p parent) (good bool, err error) {
-	// The kernel sends the death signal when the thread that started the child
-	// ends, so this goroutine keeps its thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	cmd := exec.Command(c.Command[0], c.Command[1:]...) //nolint:gosec,noctx // killed below, with its group
 	cmd.Env = Environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	kill, release := child.Bind(cmd)
+	defer release()
 	stdin, err := cmd.StdinPipe() // the child ends when its input is closed
 	if err != nil {
 		return false, c.notStarted(err)
@@ -92,7 +89,7 @@ func (c *Child) run(ctx context.Context, p parent) (good bool, err error) {
 	defer startTelling(ctx, p, stdin)()
 	good, end := c.listen(ctx, p, stdout)
 	p.silent(ctx)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	_ = kill() // the child may have ended
 	exit, ended := c.await(ctx, cmd.Wait)
 	if !ended {
 		return good, fmt.Errorf("%s %d has not ended: %w", c.Name, cmd.Process.Pid, ctx.Err())

@@ -133,14 +133,6 @@ func KeepInventory(folder dcgm.Folder, inv Inventory) error {
 	return Dir(folder).WriteInventory(inv)
 }
 
-// KeptInventory reads that copy. Without a folder there is none.
-func KeptInventory(folder dcgm.Folder) (*Inventory, error) {
-	if folder == "" {
-		return nil, fs.ErrNotExist
-	}
-	return Dir(folder).ReadInventory()
-}
-
 // FindInventory reads the run directory's inventory. current reports whether the agent
 // wrote the inventory in this boot. If not, FindInventory returns an error that says why,
 // and the last known inventory or nil, because a boot seldom changes GPUs.
@@ -152,7 +144,9 @@ func (d Dir) FindInventory(kept dcgm.Folder, boot string) (inv *Inventory, curre
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))
 	}
-	inv, _ = KeptInventory(kept) // a broken copy counts as none
+	if kept != "" {
+		inv, _ = Dir(kept).ReadInventory() // a broken copy counts as none
+	}
 	return inv, false, err
 }
 

@@ -64,8 +64,8 @@ func (r *Record) Resolve(inv *Inventory) (now Record, held []Entry) {
 // no id is known. The error names what could not be resolved.
 func (inv *Inventory) Resolve(devices []string, visible string) (held []Entry, err error) {
 	names, find := devices, inv.byDevice
-	if HasUUIDs(visible) {
-		names = splitTokens(visible)
+	if uuids := UUIDsIn(visible); len(uuids) > 0 {
+		names = uuids
 		if inv == nil {
 			return withoutInventory(devices, names)
 		}
@@ -99,14 +99,14 @@ func withoutInventory(devices, uuids []string) (held []Entry, err error) {
 	return held, fmt.Errorf("no inventory: %s cannot be resolved", strings.Join(uuids, ","))
 }
 
-// HasUUIDs reports whether CUDA_VISIBLE_DEVICES names devices by UUIDs.
-func HasUUIDs(visible string) bool {
+// UUIDsIn returns what CUDA_VISIBLE_DEVICES names, if it names devices by UUIDs, else nothing. A number after a UUID is
+// kept, so that Resolve says that it found no such device.
+func UUIDsIn(visible string) []string {
 	tokens := splitTokens(visible)
-	return len(tokens) > 0 && isUUID(tokens[0])
-}
-
-func isUUID(token string) bool {
-	return strings.HasPrefix(token, "GPU-") || strings.HasPrefix(token, "MIG-")
+	if len(tokens) == 0 || !strings.HasPrefix(tokens[0], "GPU-") && !strings.HasPrefix(tokens[0], "MIG-") {
+		return nil
+	}
+	return tokens
 }
 
 func splitTokens(s string) []string {

@@ -187,14 +187,15 @@ const (
 )
 
 // PruneSummaries is called after each new summary. It removes the oldest that are over the bounds, also of
-// those that wait for their copy, and returns the keys of summaries whose copies are to be removed too.
+// those that wait for their copy, and returns the keys of summaries whose copies are to be removed too, the oldest
+// first.
 func (d Dir) PruneSummaries() (removed []string, failed error) {
 	_, uncopied := prune(d.uncopied())
 	removed, err := prune(d.summaries())
 	return removed, errors.Join(err, uncopied)
 }
 
-// prune returns the keys of the removed files.
+// prune returns the keys of the removed files, the oldest first.
 func prune(from document.Store[Summary]) (removed []string, failed error) {
 	keys, err := from.Keys()
 	if err != nil || len(keys) <= MaxSummaries && len(keys)%pruneEvery != 0 {
@@ -215,6 +216,7 @@ func prune(from document.Store[Summary]) (removed []string, failed error) {
 		}
 		removed = append(removed, key)
 	}
+	slices.Reverse(removed)
 	return removed, failed
 }
 

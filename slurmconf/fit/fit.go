@@ -114,7 +114,7 @@ func (s *Site) Answer(asked *Job) Answer {
 		j = Job{Nodes: j.Nodes, Switches: j.Switches, GPUs: j.GPUs}
 	}
 	a := s.judge(&j, now)
-	if unsaid, why := s.unsaid(&j); len(unsaid) > 0 && (a.Verdict == Now || a.Verdict == NotNow) {
+	if why := s.unsaid(&j); why != "" && (a.Verdict == Now || a.Verdict == NotNow) {
 		sure := s.judge(&j, views)
 		if sure.Verdict != a.Verdict {
 			return Answer{Verdict: Unknown, Place: a.Place, Why: why, Remedy: AskStates}
@@ -127,22 +127,19 @@ func (s *Site) Answer(asked *Job) Answer {
 	return a
 }
 
-// unsaid returns the nodes of which nobody said whether the job can have them, and says so.
-func (s *Site) unsaid(j *Job) (nodes []string, why string) {
-	nodes = s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
+// unsaid says of which nodes nobody said whether the job can have them, or "".
+func (s *Site) unsaid(j *Job) string {
+	nodes := s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
 	if len(nodes) == 0 {
-		return nil, ""
+		return ""
 	}
-	states := s.Where(func(state State) bool { return state.Use == Unsaid })
-	switch {
+	switch states := s.Where(func(state State) bool { return state.Use == Unsaid }); {
 	case len(states) > 0 && len(states) == len(s.Nodes()):
-		why = "the job fits if all nodes are free, and nobody said which are"
+		return "the job fits if all nodes are free, and nobody said which are"
 	case len(states) > 0:
-		why = "the states of these nodes are not known: " + listed(states)
-	default:
-		why = "the number of GPUs of these nodes is not known: " + listed(nodes)
+		return "the states of these nodes are not known: " + listed(states)
 	}
-	return nodes, why
+	return "the number of GPUs of these nodes is not known: " + listed(nodes)
 }
 
 // listed is a host list of names, shortened.

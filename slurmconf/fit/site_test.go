@@ -2,6 +2,9 @@ package fit_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,11 +111,11 @@ func treeOf(states map[string]fit.State) *fit.Site {
 // TestAnswerTree asks for jobs in a tree: all nodes of a job are below one switch.
 func TestAnswerTree(t *testing.T) {
 	busy, off := fit.StateOf("allocated"), fit.StateOf("idle~")
-	all := map[string]fit.State{}
+	all, gpus := map[string]fit.State{}, map[string]fit.State{}
 	for _, node := range treeOf(nil).Nodes() {
-		all[node] = busy
+		all[node], gpus[node] = busy, fit.State{GPUs: 4}
 	}
-	all["x"] = fit.State{}
+	all["x"], gpus["a1"] = fit.State{}, fit.State{GPUs: 2}
 	const fewWhy = "which leaf switches Slurm takes is not known: Slurm waits a while for so few, and then starts the job on more"
 	for _, tt := range []struct {
 		name   string
@@ -139,6 +142,7 @@ func TestAnswerTree(t *testing.T) {
 		{"nodes are busy, on few leaf switches", map[string]fit.State{"a1": busy, "b1": busy}, fit.Job{Nodes: 7, Switches: 1}, fit.NotNow, "", []fit.Need{{Block: "spine1", Count: 1, Nodes: []string{"a1", "b1"}}}},
 		{"on few leaf switches", nil, fit.Job{Nodes: 8, Switches: 1}, fit.NotNow, "now the job would get more than 1 leaf switch: Slurm waits a while for so few, and then starts the job on more", nil},
 		{"on few leaf switches, and too many", nil, fit.Job{Nodes: 14, Switches: 1}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
+		{"on any leaf switch, with two numbers of GPUs", gpus, fit.Job{Nodes: 3, Switches: 1, GPUs: 2}, fit.Unknown, fewWhy, nil},
 		{"nobody counts GPUs", nil, fit.Job{Nodes: 1, GPUs: 4}, fit.Unknown, "the number of GPUs of these nodes is not known: a[1-4],b[1-4],c[1-4],x", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,6 +158,56 @@ func TestAnswerTree(t *testing.T) {
 	shared := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{{Name: "s1", Children: []string{"l"}}, {Name: "s2", Children: []string{"l"}}, {Name: "l", Nodes: []string{"a1", "a2"}}}}, 0, func(string) fit.State { return fit.State{} })
 	if got := shared.Answer(&fit.Job{Nodes: 2}); got.Verdict != fit.Unknown || !strings.HasPrefix(got.Why, "a switch of the tree is below two others") {
 		t.Errorf("below two switches: %+v", got)
+	}
+}
+
+// treeFrom is a tree of leaf switches below core, each with its path and how many free nodes it has.
+func treeFrom(leaves string) *fit.Site {
+	var switches []topology.Switch
+	below := map[string][]string{}
+	for leaf := range strings.FieldsSeq(leaves) {
+		path, free, _ := strings.Cut(leaf, ":")
+		names := strings.Split("core/"+path, "/")
+		for i, name := range names[1:] {
+			if !slices.Contains(below[names[i]], name) {
+				below[names[i]] = append(below[names[i]], name)
+			}
+		}
+		sw := topology.Switch{Name: names[len(names)-1]}
+		count, _ := strconv.Atoi(free)
+		for k := range count {
+			sw.Nodes = append(sw.Nodes, fmt.Sprintf("%s-%d", sw.Name, k+1))
+		}
+		switches = append(switches, sw)
+	}
+	for _, name := range slices.Sorted(maps.Keys(below)) {
+		switches = append(switches, topology.Switch{Name: name, Children: below[name]})
+	}
+	return fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: switches}, 0, func(string) fit.State { return fit.State{} })
+}
+
+// TestAnswerLeaves asks for few leaf switches. Slurm takes one leaf after the other, and tries no others if these do not do.
+func TestAnswerLeaves(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		leaves          string
+		nodes, switches int
+		want            fit.Verdict
+	}{
+		{"two equal leaves", "s1/l1:2 s1/l2:2 s2/l3:1", 4, 2, fit.Now},
+		{"the spine that holds the job goes before the largest leaf", "s1/l1:4 s1/l2:1 s2/l3:3 s2/l4:3", 6, 2, fit.Now},
+		{"of two spines that hold the job the smaller one", "s1/l1:2 s1/l2:1 s1/l3:1 s2/l4:3 s2/l5:3", 4, 2, fit.NotNow},
+		{"of two equal spines that hold the job the first", "s1/l1:2 s1/l2:1 s1/l3:1 s2/l4:2 s2/l5:2", 4, 2, fit.NotNow},
+		{"of two spines that do not hold the job the larger one", "s1/l1:3 s2/l2:4 s2/l3:1", 7, 2, fit.Now},
+		{"a farther leaf holds the rest, and comes first", "s1/l1:3 s2/l2:4 s2/l3:1", 7, 2, fit.Now},
+		{"a farther leaf holds the rest, and comes last", "s1/l1:4 s1/l2:1 s2/l3:3", 7, 2, fit.NotNow},
+		{"of two equal spines the first", "s1/l1:3 s1/l2:1 s2/l3:2 s2/l4:2", 5, 2, fit.NotNow},
+		{"of two equal spines the one with fewer levels", "s1/l1:3 s1/m/l2:1 s2/l3:2 s2/l4:2", 5, 2, fit.Now},
+	} {
+		got := treeFrom(tt.leaves).Answer(&fit.Job{Nodes: tt.nodes, Switches: tt.switches})
+		if got.Verdict != tt.want {
+			t.Errorf("%s: %s %s, want %s", tt.name, got.Verdict, got.Why, tt.want)
+		}
 	}
 }
 

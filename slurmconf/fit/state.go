@@ -52,42 +52,40 @@ type State struct {
 // NoGPUs is of a node without a GPU.
 const NoGPUs = -1
 
-// free are the words of nodes that a job may have. A node can have several of these words.
-var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"}
-
-// busy are the words of nodes that another has. A blocked node is in a block with a job that
-// lets no other job in.
-var busy = []string{"blocked", "allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
-	"powering_down", "power_down", "pow_dn"}
-
-// unavailable are the other words that Slurm has for nodes.
-var unavailable = []string{"unknown", "unk", "down", "error", "err", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "inval", "invalid_reg",
-	"not_responding", "no_respond", "npc", "perfctrs", "reboot", "reboot_requested", "reboot_issued", "reboot_canceled", "boot", "parallel_net"}
-
-// absent are the words of nodes that Slurm may get one day.
-var absent = []string{"future", "futr"}
+// stateWords are the words that Slurm has for nodes, by what they mean. A node can have several of these words.
+var stateWords = [...][]string{
+	Free: {"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"},
+	// A blocked node is in a block with a job that lets no other job in.
+	Busy: {"blocked", "allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
+		"powering_down", "power_down", "pow_dn"},
+	Unavailable: {"unknown", "unk", "down", "error", "err", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "inval", "invalid_reg",
+		"not_responding", "no_respond", "npc", "perfctrs", "reboot", "reboot_requested", "reboot_issued", "reboot_canceled", "boot", "parallel_net"},
+	// Slurm may get such a node one day.
+	Absent: {"future", "futr"},
+}
 
 // isState reports whether Slurm has each word for states of nodes.
 func isState(words string) bool {
 	all := split([]string{words})
 	for _, word := range all {
-		if whole(word) == "" {
+		if whole, _ := meaning(word); whole == "" {
 			return false
 		}
 	}
 	return len(all) > 0
 }
 
-// whole returns Slurm's word for a state, or "". A column may cut a long word.
-func whole(word string) string {
-	for _, all := range [][]string{free, busy, unavailable, absent} {
+// meaning returns Slurm's whole word for a state, and what the word means. A column may cut a long word. If Slurm has no
+// such word, the word is "", and the node is unavailable.
+func meaning(word string) (whole string, use Use) {
+	for use, all := range stateWords {
 		for _, w := range all {
 			if w == word || len(word) > 5 && strings.HasPrefix(w, word) {
-				return w
+				return w, Use(use)
 			}
 		}
 	}
-	return ""
+	return "", Unavailable
 }
 
 // marks are the characters that sinfo writes behind a state, as words.
@@ -108,9 +106,12 @@ func StateOf(words ...string) State {
 	var s State
 	var why []string
 	for _, word := range all {
-		if !starts || word != "not_responding" {
-			why = s.add(why, word)
+		_, use := meaning(word)
+		if use == Free || starts && word == "not_responding" {
+			continue
 		}
+		s.Use = max(s.Use, use)
+		why = append(why, word)
 	}
 	s.Why = topology.Cut(strings.Join(why, "+"), topology.MaxText)
 	s.Off = s.Use == Free && has("powered_down")
@@ -126,7 +127,8 @@ func split(words []string) (all []string) {
 				behind--
 			}
 			if behind > 0 { // sinfo writes + behind a node that completes one of its jobs
-				all = append(all, cmp.Or(whole(part[:behind]), part[:behind]))
+				whole, _ := meaning(part[:behind])
+				all = append(all, cmp.Or(whole, part[:behind]))
 			}
 			for i := behind; i < len(part); i++ {
 				all = append(all, marks[part[i]])
@@ -134,20 +136,6 @@ func split(words []string) (all []string) {
 		}
 	}
 	return all
-}
-
-func (s *State) add(why []string, word string) []string {
-	switch {
-	case slices.Contains(free, word):
-		return why
-	case slices.Contains(busy, word):
-		s.Use = max(s.Use, Busy)
-	case slices.Contains(absent, word):
-		s.Use = Absent
-	default:
-		s.Use = max(s.Use, Unavailable)
-	}
-	return append(why, word)
 }
 
 // The bounds of what ReadSinfo reads.

@@ -204,7 +204,6 @@ func split(n *inputs.Node, marks []mark) (own, others []mark) {
 // writeEach writes Nodes. An error is worth another try.
 func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now time.Time) error {
 	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
-		a.metrics.writes.WithLabelValues("node").Inc()
 		return a.store.Mark(ctx, due[i].node, toWrite(due[i].marks))
 	})
 	if err := ctx.Err(); err != nil {
@@ -252,7 +251,6 @@ func (a *marker) say(foreign map[string][]mark) {
 			continue
 		}
 		for _, key := range keys {
-			a.metrics.conflicts.Inc()
 			fresh[key] = append(fresh[key], node)
 		}
 	}

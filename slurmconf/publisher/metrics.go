@@ -18,12 +18,9 @@ import (
 type Metrics struct {
 	leader    prometheus.Gauge
 	passes    *prometheus.CounterVec
-	writes    *prometheus.CounterVec
-	conflicts prometheus.Counter
 	duration  *prometheus.HistogramVec
 	held      *prometheus.GaugeVec
 	nodes     *prometheus.GaugeVec
-	blocks    *prometheus.GaugeVec
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
@@ -35,25 +32,19 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
 	}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
-	}
 	m := &Metrics{
-		leader:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
-		passes:    counter("passes_total", "Passes: published, unchanged, held or error.", "publication", "result"),
-		writes:    counter("writes_total", "Writes to the store: plan, publication, node (annotations and labels) or condition.", "object"),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Annotations and labels of Nodes that another writer owns."}),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_publisher_passes_total", Help: "Passes: published, unchanged, held or error."}, []string{"publication", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
 		held:      gauge("held", "1 while a change is held for the reason.", "publication", "reason"),
 		nodes:     gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
-		blocks:    gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:    nodestatus.NewMetrics(reg),
 		loaded:    loaded.NewMetrics(reg),
 		occupancy: occupancy.NewSeries(reg),
 	}
-	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
+	reg.MustRegister(m.leader, m.passes, m.duration, m.held, m.nodes, m.problems)
 	return m
 }
 
@@ -92,16 +83,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}
-	blocks := map[string]int{"placeholder": 0}
-	for _, b := range made.Plan.Blocks() {
-		if len(b.Nodes) > 0 {
-			blocks["domain"]++
-		} else {
-			blocks["placeholder"]++
-		}
-	}
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
-	set(l.metrics.blocks, l.pub.Name, blocks)
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

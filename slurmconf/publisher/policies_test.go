@@ -123,7 +123,7 @@ func byAnyPolicy(t *testing.T, seed uint64, how maker, approved bool) {
 		}
 		if approved {
 			fromFiles := previousOf(t, pub, made.Files) // as after the stored plan was lost
-			if nodes, _ := placement.Moved(fromFiles.Plan, remake(fromFiles).Plan); len(nodes) > 0 {
+			if nodes := placement.Moved(fromFiles.Plan, remake(fromFiles).Plan); len(nodes) > 0 {
 				t.Fatalf("seed %d, step %d: from the files, %v move though nothing changed", seed, step, nodes)
 			}
 		}
@@ -133,7 +133,7 @@ func byAnyPolicy(t *testing.T, seed uint64, how maker, approved bool) {
 			if again == nil && !approved {
 				break
 			}
-			nodes, _ := placement.Moved(prev.Plan, again.Plan)
+			nodes := placement.Moved(prev.Plan, again.Plan)
 			diff := cmp.Diff(made.Files, again.Files)
 			if len(nodes) == 0 && diff == "" {
 				break

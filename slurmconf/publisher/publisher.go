@@ -131,7 +131,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		defer l.watch.End()
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
-		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
+		Fabrics: publication.AnyFabrics(p.clusters)}, p.metrics.status, now, p.log)
 	status.Touch(now)
 	var left leftovers
 	left.At(now)

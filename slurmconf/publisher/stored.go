@@ -311,7 +311,6 @@ func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *R
 
 // savePlan returns the plan as it is stored then.
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc.Document, error) {
-	a.metrics.writes.WithLabelValues("plan").Inc()
 	version, err := a.store.SavePlan(ctx, doc)
 	if err != nil {
 		a.forget()
@@ -325,7 +324,6 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc
 
 // saveFiles returns the files and annotations as they are stored then.
 func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) (*plandoc.Published, error) {
-	a.metrics.writes.WithLabelValues("publication").Inc()
 	version, err := a.store.Save(ctx, a.pub.Place(), set)
 	saved := *set
 	saved.Version = version

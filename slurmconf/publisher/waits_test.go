@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -121,6 +122,29 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			if strings.Contains(topologyOf(store), "gb200-[001-018]") {
 				t.Errorf("the node has joined:\n%s", topologyOf(store))
 			}
+		})
+	})
+	t.Run("two within a minute", func(t *testing.T) {
+		movedTo := func(last int, more ...simulated.Fault) *inputs.Snapshot {
+			for _, name := range nodeNames(2, last) {
+				more = append(more, simulated.Fault{Node: name, MoveTo: "gb200-019", Reboot: true})
+			}
+			return racks(t, more...)
+		}
+		absent := simulated.Fault{Node: "gb200-001", Absent: true}
+		store := newMemory(movedTo(1, absent))
+		inBubble(t, store, spacedBy(time.Hour, complete(t, Publication{})), func() {
+			store.pass(time.Minute)
+			store.change(movedTo(10, absent))
+			store.pass(time.Minute)
+			store.change(movedTo(16, absent))
+			store.pass(20 * time.Second)
+			wait(t, store, "nodes have moved in two steps", "fewer nodes count for BigChange then", "changes of the last hour 58m50s")
+			store.change(movedTo(10))
+			store.pass(20 * time.Second)
+			wait(t, store, "the last ones are back, and one joins", "")
+			store.pass(40 * time.Second)
+			wait(t, store, "a minute after the first", "nodes that join or leave", "pause between publications 57m50s")
 		})
 	})
 	t.Run("none", func(t *testing.T) {

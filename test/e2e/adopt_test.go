@@ -41,9 +41,9 @@ func adopt(w *world) {
 	if labels := w.kubectl("get", "nodes", "-l", "resource.nvidia.com/computeDomain", `-o=jsonpath={range .items[*]}{.metadata.labels.resource\.nvidia\.com/computeDomain}{"\n"}{end}`); labels != strings.TrimSpace(strings.Repeat(uid+"\n", nodeWorkers)) {
 		w.t.Errorf("the nodes joined %q, want %s", labels, uid)
 	}
-	out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "imex", "check", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
+	out, err := w.runQuoin("imex", "check")
 	const remove = "kubectl -n quoin-node delete computedomain quoin"
-	if !strings.Contains(string(out), "ComputeDomain quoin-node/quoin has no members, and nodes join slurm/workers") || !strings.Contains(string(out), remove) {
+	if !strings.Contains(out, "ComputeDomain quoin-node/quoin has no members, and nodes join slurm/workers") || !strings.Contains(out, remove) {
 		w.t.Errorf("quoin imex check: %v\n%s", err, out)
 	}
 	w.kubectl(append(strings.Fields(remove)[1:], "--timeout=3m")...)

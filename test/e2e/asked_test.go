@@ -2,12 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
-	"github.com/quoin-hpc/quoin/test/rig/await"
-	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
 )
 
 // asked gives the publisher a token for slurmrestd. Then the page has the running jobs, and
@@ -18,8 +17,7 @@ func asked(w *world) {
 	w.kubectl("-n", "quoin-system", "create", "secret", "generic", "quoin-slurm-token", "--from-literal=token="+token)
 	w.helm(append(append([]string{"upgrade"}, w.chart(version.Number)...),
 		"--set", "config.publicationDefaults.slurm.url=http://slurm-restapi.slurm:6820", "--set", "config.publicationDefaults.slurm.tokenFile=/etc/quoin-slurm/token")...)
-	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
-	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
+	w.rolledOut()
 
 	whole := w.submit("--segment=2")
 	w.shown(whole, 1, "")
@@ -36,10 +34,7 @@ func asked(w *world) {
 	w.counted(server, `count(ALERTS{alertname="QuoinSegmentSplit", job_id="`+divided+`", segment="2", got="1+1"})`, 1)
 	w.finish(divided)
 	w.operators(1)
-	await.Until(w.t, other.pod+" is in its place again", func() bool {
-		out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", other.pod)
-		return err == nil && strings.Contains(out, "Topology="+other.place)
-	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", other.pod); return out })
+	w.untilSlurm(other.pod+" in its place again", func(out string) bool { return strings.Contains(out, "Topology="+other.place) }, "show", "node", other.pod)
 	w.topologyIsPlan()
 	w.nothingHeld()
 }
@@ -68,14 +63,23 @@ type worker struct{ pod, place string }
 // apart are workers of different racks. The first one's rack has a node without a worker.
 func (w *world) apart() (own, other worker) {
 	w.t.Helper()
-	racks := map[int][]worker{}
-	for pod, node := range w.workers() {
-		rack := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node }) / rackNodes
-		place := w.kubectl("get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
-		racks[rack] = append(racks[rack], worker{pod, place})
+	of := func(pods []string) worker {
+		return worker{pods[0], w.kubectl("get", "node", w.workers()[pods[0]], `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)}
 	}
+	racks := w.rackPods()
 	if len(racks[0]) == rackNodes {
-		return racks[1][0], racks[0][0]
+		return of(racks[1]), of(racks[0])
 	}
-	return racks[0][0], racks[1][0]
+	return of(racks[0]), of(racks[1])
+}
+
+// rackPods are the worker pods of each rack, in order.
+func (w *world) rackPods() (racks [nodes / rackNodes][]string) {
+	w.t.Helper()
+	workers := w.workers()
+	for _, pod := range slices.Sorted(maps.Keys(workers)) {
+		rack := w.number(workers[pod]) / rackNodes
+		racks[rack] = append(racks[rack], pod)
+	}
+	return racks
 }

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,7 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
-	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/slinky"
 )
 
@@ -50,7 +48,7 @@ func change(w *world) {
 // the reason, by the annotation that Slinky's operator reads.
 func (w *world) drainFaulty(pod, node string) {
 	w.t.Helper()
-	number := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node })
+	number := w.number(node)
 	writeHardware(w.t, w.box.Machines[number], number, fmt.Sprintf(fabric, number/rackNodes+1, "2 0x1155"))
 	const condition = "QuoinFabricDegraded"
 	reason := w.until("condition "+condition+" of "+node, func(out string) bool { return strings.HasPrefix(out, "True ") },
@@ -58,10 +56,9 @@ func (w *world) drainFaulty(pod, node string) {
 	reason = condition + ": " + strings.TrimPrefix(reason, "True ")
 	w.kubectl("annotate", "node", node, "nodeset.slinky.slurm.net/node-cordon-reason="+reason)
 	w.kubectl("cordon", node)
-	await.Until(w.t, "Slurm has drained "+pod, func() bool {
-		out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", pod)
-		return err == nil && strings.Contains(out, "DRAIN") && strings.Contains(out, "Reason=slurm-operator: "+reason)
-	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", pod); return out })
+	w.untilSlurm(pod+" drained", func(out string) bool {
+		return strings.Contains(out, "DRAIN") && strings.Contains(out, "Reason=slurm-operator: "+reason)
+	}, "show", "node", pod)
 	w.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
 	writeHardware(w.t, w.box.Machines[number], number)
 	w.kubectl("annotate", "node", node, "nodeset.slinky.slurm.net/node-cordon-reason-")
@@ -142,8 +139,7 @@ func upgrade(w *world) {
 		}
 	}
 	w.helm(append([]string{"upgrade"}, w.chart("next")...)...)
-	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
-	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
+	w.rolledOut()
 	running := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin,app.kubernetes.io/component!=imex", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
 	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), running+"\n"); diff != "" {
 		w.t.Errorf("images (-want +got):\n%s", diff)
@@ -228,15 +224,4 @@ func (w *world) left() (left []string) {
 		}
 	}
 	return left
-}
-
-// untilSlurm waits until scontrol prints something that is as wanted.
-func (w *world) untilSlurm(what string, is func(out string) bool, args ...string) {
-	w.t.Helper()
-	var out string
-	await.Until(w.t, "Slurm has "+what, func() bool {
-		var err error
-		out, err = w.slurm.Scontrol(w.t.Context(), args...)
-		return err == nil && is(out)
-	}, func() string { return out })
 }

@@ -179,9 +179,7 @@ func (m *h100) journal(units ...string) string {
 
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
+	ran(t, exec.CommandContext(t.Context(), name, args...))
 }
 
 func dropIn(unit string) string { return "/etc/systemd/system/" + unit + ".d/fake.conf" }

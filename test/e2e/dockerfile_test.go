@@ -41,9 +41,7 @@ func (b *builder) run(args ...string) string {
 func (b *builder) golang() {
 	b.t.Helper()
 	root := filepath.Join(b.dir, "golang.tar")
-	if out, err := exec.CommandContext(b.t.Context(), "mmdebstrap", "--quiet", "--variant=apt", "--include=gcc,libc6-dev,git,ca-certificates", "bookworm", root).CombinedOutput(); err != nil {
-		b.t.Fatalf("%v\n%s", err, out)
-	}
+	command(b.t, "mmdebstrap", "--quiet", "--variant=apt", "--include=gcc,libc6-dev,git,ca-certificates", "bookworm", root)
 	container := b.run("from", "scratch")
 	b.run("add", container, root, "/")
 	b.run("config", "--env", "PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--env", "GOPROXY=off", "--env", "GOTOOLCHAIN=local",
@@ -122,9 +120,7 @@ func TestBoxDockerfile(t *testing.T) {
 	archives := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-out", archives, "image")
 	cmd.Dir, cmd.Env = "../../manifests/image", append(os.Environ(), "GOFLAGS=-buildvcs=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	ran(t, cmd)
 	b := &builder{t, t.TempDir()}
 	b.golang()
 	for _, arch := range []string{"amd64", "arm64"} {

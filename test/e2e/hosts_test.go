@@ -25,10 +25,9 @@ const (
 // hosts lets the machines of a rack run their own nvidia-imex.service. The service of one machine is down. Worker pods
 // have names and addresses of their own, so that nodes_names.cfg alone says which node of the job is down.
 func hosts(w *world) {
-	pods := w.rackPods()
-	own, down := pods[0], pods[1]
-	on := w.workers()
-	rack := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == on[down] }) / rackNodes
+	racks := w.rackPods()
+	rack := slices.IndexFunc(racks[:], func(pods []string) bool { return len(pods) == rackNodes }) // with a worker pod on each machine
+	own, down, on := racks[rack][0], racks[rack][1], w.workers()
 	machines := w.box.Machines[rack*rackNodes:][:rackNodes]
 	dir := filepath.Join(w.t.TempDir(), "nvidia-imex")
 	var addresses []string
@@ -38,9 +37,8 @@ func hosts(w *world) {
 	files := map[string]string{"nodes_config.cfg": "", "nodes_names.cfg": ""}
 	// The plan follows replaced worker pods within a minute.
 	await.Until(w.t, "nodes-config names all nodes of the rack", func() bool {
-		cmd := w.box.Machines[0].Network(w.t.Context(), w.quoin, "imex", "nodes-config", "--clique", clique(rack+1), "--dir", dir, "--kubeconfig", w.box.Kubeconfig())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			w.t.Fatalf("quoin imex nodes-config: %v\n%s", err, out)
+		if _, err := w.runQuoin("imex", "nodes-config", "--clique", clique(rack+1), "--dir", dir); err != nil {
+			w.t.Fatal(err)
 		}
 		for name := range files {
 			text, err := os.ReadFile(filepath.Join(dir, name))
@@ -68,24 +66,6 @@ func hosts(w *world) {
 		w.run(m, "[ ! -e "+servicePID+" ] || kill $(cat "+servicePID+"); rm -rf "+servicePID+" "+filepath.Dir(serviceGroup)+" "+serviceDir)
 	}
 	w.until("nothing serves the node of "+own, func(out string) bool { return strings.HasPrefix(out, "NoDriver ") }, condition(on[own])...)
-}
-
-// rackPods are the worker pods of a rack in which each machine has one, in order.
-func (w *world) rackPods() []string {
-	w.t.Helper()
-	racks := map[int][]string{}
-	for pod, node := range w.workers() {
-		rack := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node }) / rackNodes
-		racks[rack] = append(racks[rack], pod)
-	}
-	for _, pods := range racks {
-		if len(pods) == rackNodes {
-			slices.Sort(pods)
-			return pods
-		}
-	}
-	w.t.Fatalf("no rack has %d worker pods: %v", rackNodes, racks)
-	return nil
 }
 
 // address is that of a node, which its machine has.

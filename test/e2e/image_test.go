@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/test/rig/nodedir"
 	"github.com/quoin-hpc/quoin/test/rig/nvml"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // TestBoxRelease runs make release on two copies of this source, pushes the image of the release to a
@@ -30,8 +31,8 @@ func TestBoxRelease(t *testing.T) {
 		commit(t, source)
 	}
 	for i, source := range sources {
-		if out, err := release(t, source); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if _, err := release(t, source); err != nil {
+			t.Fatal(err)
 		}
 		dirs[i] = filepath.Join(source, "bin/release")
 		if i == 0 {
@@ -41,7 +42,7 @@ func TestBoxRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := release(t, source); err == nil || !strings.Contains(out, "?? new.yaml") {
-			t.Errorf("a release with a file that is not committed: %v\n%s", err, out)
+			t.Errorf("a release with a file that is not committed: %v", err)
 		}
 	}
 	same(t, dirs)
@@ -72,9 +73,7 @@ func copySource(t *testing.T, to string) {
 	const script = `git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -x -C "$1"`
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script, "sh", to)
 	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	ran(t, cmd)
 }
 
 // commit makes a copy of the source a repository with one commit, which is the same wherever the copy is.
@@ -85,9 +84,7 @@ func commit(t *testing.T, source string) {
 		cmd.Dir, cmd.Env = source, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 			"GIT_AUTHOR_NAME=quoin", "GIT_AUTHOR_EMAIL=quoin@quoin.dev", "GIT_AUTHOR_DATE=1700000000 +0000",
 			"GIT_COMMITTER_NAME=quoin", "GIT_COMMITTER_EMAIL=quoin@quoin.dev", "GIT_COMMITTER_DATE=1700000000 +0000")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %s: %v\n%s", args[0], err, out)
-		}
+		ran(t, cmd)
 	}
 }
 
@@ -96,8 +93,7 @@ func release(t *testing.T, source string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "make", "release")
 	cmd.Dir, cmd.Env = source, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return process.Output(cmd)
 }
 
 // descriptor names a blob of an image.
@@ -173,9 +169,7 @@ func unpack(t *testing.T, archive, root, arch string) {
 		}
 		cmd := exec.CommandContext(t.Context(), "tar", "-x", "-C", root, "--exclude=./dev/*")
 		cmd.Stdin = text
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		ran(t, cmd)
 	}
 }
 
@@ -189,11 +183,7 @@ func onARM(t *testing.T, root string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "qemu-aarch64-static", append([]string{"-L", root, filepath.Join(root, "usr/bin", args[0])}, args[1:]...)...)
 		cmd.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", nvml.Variable + "=" + machine.File}, env...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
+		return ran(t, cmd)
 	}
 	if out := run(nil, "quoin", "version"); !strings.Contains(out, "linux/arm64") {
 		t.Errorf("version: %s", out)

@@ -17,8 +17,8 @@ func imex(w *world) {
 	if err := nvidiadra.Install(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
-	w.helm(append([]string{"upgrade"}, w.chart(version.Number)...)...)                   // now with the pods that hold channels
-	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m") // --wait=legacy lets one be missing
+	w.helm(append([]string{"upgrade"}, w.chart(version.Number)...)...) // now with the pods that hold channels
+	w.rolledOut()
 	w.imexReady()
 	// That these nodes have no systemd, and so no known nvidia-imex.service, is a problem of its own.
 	w.until("each agent reads in its pod that the node's daemon is ready", func(out string) bool { return out == strings.TrimSpace(strings.Repeat("READY\n", nodes)) },

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/slinky"
 )
@@ -52,14 +51,21 @@ func (w *world) prepare() {
 // installed waits until agents and publishers run, and each node has reported and has the hook.
 func (w *world) installed() {
 	w.t.Helper()
-	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
-	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
+	w.rolledOut()
 	w.until("a report of each node", func(out string) bool { return strings.Count(out, "node") == nodes }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
 	for _, m := range w.box.Machines {
 		if info, err := os.Stat(m.Path("/opt/quoin/bin/quoin-hook")); err != nil || info.Mode()&0o111 == 0 {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
 		}
 	}
+}
+
+// rolledOut waits until agents and publishers run as they were last configured. Helm's --wait=legacy lets an
+// agent be missing.
+func (w *world) rolledOut() {
+	w.t.Helper()
+	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
+	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 }
 
 // daemonSet are values of a NodeSet with a worker pod on each node but the last.
@@ -100,7 +106,7 @@ func (w *world) readme() {
 	_, section, _ := strings.Cut(string(text), "\n## Install\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	dir := w.checkout("readme")
-	var ran []string
+	var names []string
 	for command := range strings.SplitSeq(strings.ReplaceAll(section, "\\\n", ""), "\n") {
 		command, isCommand := strings.CutPrefix(command, "    ")
 		command, _, _ = strings.Cut(command, "  # ")
@@ -108,7 +114,7 @@ func (w *world) readme() {
 		if !isCommand || first == "make" || first == "bin/quoin" {
 			continue
 		}
-		ran = append(ran, first)
+		names = append(names, first)
 		switch rest = strings.ReplaceAll(rest, "REGISTRY/quoin", "quoin"); {
 		case first == "helm" && strings.HasPrefix(rest, "install "):
 			rest += " " + strings.Join(w.site(), " ") + " --timeout 3m --wait=legacy"
@@ -118,11 +124,9 @@ func (w *world) readme() {
 		}
 		cmd := w.box.Shell(w.t.Context(), "exec "+first+" "+rest)
 		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			w.t.Fatalf("%s %s: %v\n%s", first, rest, err, out)
-		}
+		ran(w.t, cmd)
 	}
-	if diff := cmp.Diff([]string{"echo", "helm", "helm", "kubectl"}, ran); diff != "" {
+	if diff := cmp.Diff([]string{"echo", "helm", "helm", "kubectl"}, names); diff != "" {
 		w.t.Errorf("commands of the README (-want +got):\n%s", diff)
 	}
 }
@@ -157,10 +161,9 @@ func (w *world) chart(tag string) []string {
 // healthy holds that quoin doctor finds no problem.
 func (w *world) healthy() {
 	w.t.Helper()
-	cmd := w.box.Machines[0].Network(w.t.Context(), w.quoin, "doctor", "--only", "cluster", "--kubeconfig", w.box.Kubeconfig())
-	out, err := cmd.CombinedOutput()
+	out, err := w.runQuoin("doctor", "--only", "cluster")
 	if err != nil {
-		w.t.Errorf("quoin doctor: %v", err)
+		w.t.Error(err)
 	}
 	w.t.Logf("quoin doctor:\n%s", out)
 }
@@ -205,10 +208,9 @@ func register(w *world) {
 			"get", "node", node, "-o=jsonpath={range .spec.taints[*]}{.key}:{.effect}{end}")
 		block := w.until("annotation of "+node, func(out string) bool { return out != "" },
 			"get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
-		await.Until(w.t, pod+" is in "+block, func() bool {
-			out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", pod)
-			return err == nil && strings.Contains(out, "Topology="+block) && strings.Contains(out, "State=IDLE+DYNAMIC_NORM ")
-		}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", pod); return out })
+		w.untilSlurm(pod+" in "+block, func(out string) bool {
+			return strings.Contains(out, "Topology="+block) && strings.Contains(out, "State=IDLE+DYNAMIC_NORM ")
+		}, "show", "node", pod)
 	}
 	w.topologyIsPlan()
 	w.healthy()

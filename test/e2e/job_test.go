@@ -53,7 +53,8 @@ func job(w *world) {
 	w.placed(id)
 	w.mapped(jobNodes)
 	server := w.scraped(id)
-	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, 2*jobNodes) // the page has a job, too
+	w.counted(server, `sum(quoin_hook_duration_seconds_count{hook="prolog"})`, 2*jobNodes) // the page has a job, too
+	w.counted(server, `sum(quoin_hook_errors_total{hook="prolog"})`, 0)
 	w.counted(server, `sum(quoin_block_nodes{state="busy"})`, jobNodes)
 	w.counted(server, `sum(quoin_free_segments{size="1"})`, nodeWorkers-jobNodes)
 	w.counted(server, `sum(quoin_stranded_gpus{size="2"})`, nodeGPUs)
@@ -86,9 +87,9 @@ func (w *world) untilFree(count int) {
 	want := fmt.Sprintf("%d of %d nodes are free according to the conditions of Slinky's pods", count, nodeWorkers)
 	var said string
 	await.Until(w.t, want, func() bool {
-		out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "fit", "-N", "2", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
+		out, err := w.runQuoin("fit", "-N", "2")
 		said = fmt.Sprintf("%v\n%s", err, out)
-		return err == nil && strings.Contains(string(out), "\nnow: the job fits") && strings.Contains(string(out), want)
+		return err == nil && strings.Contains(out, "\nnow: the job fits") && strings.Contains(out, want)
 	}, func() string { return said })
 }
 
@@ -129,10 +130,7 @@ func (w *world) finish(id string) {
 			w.t.Fatal(err)
 		}
 	}
-	await.Until(w.t, "job "+id+" is complete", func() bool {
-		out, err := w.slurm.Scontrol(w.t.Context(), "show", "job", id)
-		return err == nil && strings.Contains(out, "JobState=COMPLETED")
-	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "job", id); return out })
+	w.untilSlurm("job "+id+" complete", func(out string) bool { return strings.Contains(out, "JobState=COMPLETED") }, "show", "job", id)
 }
 
 // jobNodeList finds the nodes of a job in what scontrol shows.

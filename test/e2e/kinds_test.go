@@ -2,15 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
-	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/slinky"
-	"github.com/quoin-hpc/quoin/test/rig/nvml"
 )
 
 // TestBoxKinds runs NodeSets of two kinds of machines with GPUs, and one of machines without.
@@ -19,7 +15,7 @@ func TestBoxKinds(t *testing.T) {
 	w.step("kinds", kinds)
 }
 
-// smallGPUs is how many GPUs each machine of the NodeSet small has.
+// smallGPUs is how many GPUs, of another product, each machine of the NodeSet small has.
 const smallGPUs = 4
 
 // kindOf says which NodeSet the machines belong to.
@@ -40,7 +36,7 @@ func kinds(w *world) {
 			w.t.Fatal(err)
 		}
 		if kindOf[i] == "small" {
-			w.smallMachine(m, i)
+			writeMachine(w.t, m, "t4", uuidStatements(i, smallGPUs))
 		} else {
 			w.kubectl("label", "node", m.Name, "nvidia.com/gpu.present-", exporterLabel+"-")
 		}
@@ -56,43 +52,24 @@ func kinds(w *world) {
 	w.openPage(kindsValues)
 	*w.began = time.Now()
 	w.follow("Install Quoin")
-	gres := func() string {
-		return w.kubectl("-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
-	}
+	gres := []string{"-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`}
 	const gpu = "NodeName=gpu-[0-63] Name=gpu Type=gb200 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env\n"
 	const small = "NodeName=small-[0-63] Name=gpu Type=t4 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env"
-	w.until("gres.conf with the next names", func(out string) bool { return strings.HasSuffix(strings.TrimSpace(out), gpu+small) },
-		"-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
+	w.until("gres.conf with the next names", func(out string) bool { return strings.HasSuffix(out, gpu+small) }, gres...)
 	w.follow("Tell Slinky")
 	w.untilKinds(2, 1, 0)
-	before := gres()
+	before := w.kubectl(gres...)
 
 	for i, set := range []string{"gpu", "small", "cpu"} {
 		w.kubectl("-n", "slurm", "scale", "nodesets.slinky.slurm.net", "slurm-worker-"+set, fmt.Sprintf("--replicas=%d", 3-i))
 	}
 	w.untilKinds(3, 2, 1)
-	if now := gres(); now != before {
+	if now := w.kubectl(gres...); now != before {
 		w.t.Errorf("gres.conf was\n%s\nand is\n%s", before, now)
 	}
 	restarts := w.kubectl("-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", `-o=jsonpath={range .items[*]}{.status.containerStatuses[?(@.name=="slurmd")].restartCount} {end}`)
 	if strings.Trim(restarts, " 0") != "" {
 		w.t.Errorf("slurmd has started again: %s", restarts)
-	}
-}
-
-// smallMachine writes that the node's driver has a few GPUs of another product.
-func (w *world) smallMachine(m *machine.Machine, number int) {
-	w.t.Helper()
-	var statements []string
-	for gpu := range smallGPUs {
-		statements = append(statements, fmt.Sprintf("gpu %d\nuuid %s", gpu, uuid(number, gpu)))
-	}
-	text, err := os.ReadFile(nvml.New(w.t, "t4", statements...).File)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := m.WriteFile(images.MachineFile, string(text)); err != nil {
-		w.t.Fatal(err)
 	}
 }
 

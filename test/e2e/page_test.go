@@ -35,9 +35,9 @@ func (w *world) mapped(busy int) {
 		}
 		return got["busy"] == busy && got["free"] == nodeWorkers-busy
 	})
-	out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "map", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
+	out, err := w.runQuoin("map")
 	want := fmt.Sprintf("\nSlurm's states\n  %5d  free ", nodeWorkers-busy)
-	if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), fmt.Sprintf("\n  %5d  busy ", busy)) {
+	if err != nil || !strings.Contains(out, want) || !strings.Contains(out, fmt.Sprintf("\n  %5d  busy ", busy)) {
 		w.t.Errorf("quoin map: %v, want %q\n%s", err, want, out)
 	}
 }

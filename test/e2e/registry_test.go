@@ -81,8 +81,8 @@ func pushes(t *testing.T, dir string, archs ...string) {
 	repository := strings.TrimPrefix(server.URL, "http://") + "/site/quoin"
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-out", dir, "-push", repository)
 	cmd.Dir = "../../manifests/image"
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), repository+":"+version.Number) {
-		t.Fatalf("push: %v\n%s", err, out)
+	if out := ran(t, cmd); !strings.Contains(out, repository+":"+version.Number) {
+		t.Fatalf("push: %s", out)
 	}
 	var index ociIndex
 	if err := json.Unmarshal(r.blobs[r.tags[version.Number]], &index); err != nil {

@@ -33,9 +33,7 @@ func makeParts(t *testing.T, root, dir string, args ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), image, append([]string{"-out", dir}, args...)...)
 	cmd.Dir, cmd.Env = filepath.Join(root, "manifests/image"), append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", "GIT_DIR="+t.TempDir(), "GOFLAGS=-buildvcs=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	ran(t, cmd)
 }
 
 // elsewhere copies what the parts of a release are made of, without the programs. The files of the copy
@@ -163,9 +161,7 @@ func TestRealRelease(t *testing.T) {
 func unpacked(t *testing.T, archive string) string {
 	t.Helper()
 	root := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", root).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	command(t, "tar", "-xzf", archive, "-C", root)
 	return root
 }
 

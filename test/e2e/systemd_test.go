@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,11 +80,7 @@ func (d *debian) command(args ...string) *exec.Cmd {
 // run runs a program in the Debian.
 func (d *debian) run(args ...string) string {
 	d.t.Helper()
-	out, err := d.command(args...).CombinedOutput()
-	if err != nil {
-		d.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return ran(d.t, d.command(args...))
 }
 
 // read returns a file of the Debian, or "". Its /run is in memory.
@@ -127,20 +122,5 @@ func (d *debian) status(pid, key string) string {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.Create(to)
-	if err == nil {
-		_, err = io.Copy(out, in)
-		err = errors.Join(err, out.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	command(t, "install", "-D", "--mode=644", from, to)
 }

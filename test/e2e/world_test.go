@@ -6,6 +6,8 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/slinky"
 	"github.com/quoin-hpc/quoin/test/rig/nvml"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -50,6 +53,16 @@ func needBox(t *testing.T) {
 	}
 }
 
+// ran runs a program, which must succeed, and returns its output.
+func ran(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := process.Output(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // newWorld starts a cluster with nothing installed. Its nodes are hosts of two
 // NVL72 racks.
 func newWorld(t *testing.T) *world {
@@ -78,17 +91,28 @@ func writeHardware(t *testing.T, m *machine.Machine, number int, more ...string)
 	t.Helper()
 	rack := number / rackNodes
 	statements := []string{fmt.Sprintf("platform 182272510020%d %d %d 1", rack, 21+number, 11+number), "gpu *", fmt.Sprintf(fabric, rack+1, "1 0x11aa")}
-	for gpu := range nodeGPUs {
-		statements = append(statements, fmt.Sprintf("gpu %d\nuuid %s", gpu, uuid(number, gpu)))
+	statements = append(append(statements, uuidStatements(number, nodeGPUs)...), "gpu 0")
+	writeMachine(t, m, "gb200", append(statements, more...))
+}
+
+// writeMachine writes what the node's driver has: a machine of the fake NVML with more statements.
+func writeMachine(t *testing.T, m *machine.Machine, name string, statements []string) {
+	t.Helper()
+	text, err := os.ReadFile(nvml.New(t, name, statements...).File)
+	if err == nil {
+		err = m.WriteFile(images.MachineFile, string(text))
 	}
-	statements = append(append(statements, "gpu 0"), more...)
-	text, err := os.ReadFile(nvml.New(t, "gb200", statements...).File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WriteFile(images.MachineFile, string(text)); err != nil {
-		t.Fatal(err)
+}
+
+// uuidStatements give a node's first GPUs their UUIDs.
+func uuidStatements(node, count int) (statements []string) {
+	for gpu := range count {
+		statements = append(statements, fmt.Sprintf("gpu %d\nuuid %s", gpu, uuid(node, gpu)))
 	}
+	return statements
 }
 
 // fabric is what the driver says of a GPU's NVLinks, by the rack's number and their health.
@@ -154,6 +178,17 @@ func (w *world) kubectl(args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// runQuoin runs quoin as the administrator and returns its output.
+func (w *world) runQuoin(args ...string) (string, error) {
+	args = append(append([]string{w.quoin}, args...), "--kubeconfig", w.box.Kubeconfig())
+	return process.Output(w.box.Machines[0].Network(w.t.Context(), args...))
+}
+
+// number is the number of a node, from 0 on.
+func (w *world) number(node string) int {
+	return slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node })
+}
+
 // scontrol runs scontrol, which must succeed.
 func (w *world) scontrol(args ...string) string {
 	w.t.Helper()
@@ -174,4 +209,15 @@ func (w *world) until(what string, is func(out string) bool, args ...string) str
 		return err == nil && is(strings.TrimSpace(out))
 	}, func() string { return out })
 	return strings.TrimSpace(out)
+}
+
+// untilSlurm waits until scontrol prints something that is as wanted.
+func (w *world) untilSlurm(what string, is func(out string) bool, args ...string) {
+	w.t.Helper()
+	var out string
+	await.Until(w.t, "Slurm has "+what, func() bool {
+		var err error
+		out, err = w.slurm.Scontrol(w.t.Context(), args...)
+		return err == nil && is(out)
+	}, func() string { return out })
 }

@@ -236,9 +236,7 @@ func (x *Xids) Take(n *topology.Node) {
 		x.Add(g.UUID, g.Xids...)
 	}
 	for _, p := range n.Problems {
-		var uuid string
-		var code int
-		if _, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code); err == nil && isOfXids(p) && !n.Has(uuid) {
+		if uuid, code, is := readXid(p); is && !n.Has(uuid) {
 			x.Add(uuid, code)
 		}
 	}
@@ -315,12 +313,19 @@ func xidProblem(uuid string, code int, alone bool) (topology.Finding, bool) {
 // xidMessage begins the message of an Xid's problem.
 const xidMessage = "GPU %s had Xid %d"
 
+// readXid reads back what xidProblem has written. A report has no other place for the Xid of a GPU that it lacks.
+func readXid(p topology.Finding) (uuid string, code int, is bool) {
+	_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
+	return uuid, code, err == nil && isOfXids(p)
+}
+
 // isOfXids reports whether a problem is one that Show adds.
 func isOfXids(p topology.Finding) bool {
 	return NeedsRepair(p) || p.Reason == topology.ReasonXidLook || p.Reason == topology.ReasonRecoveryAdvised
 }
 
-// GPUOf returns the GPU that a report's problem is about, or "" if its message does not begin with one.
+// GPUOf returns the GPU that a report's problem is about, or "" if its message does not begin with one. A report has
+// no field for the GPU of a problem.
 func GPUOf(p topology.Finding) (uuid string) {
 	_, _ = fmt.Sscanf(p.Message, "GPU %s", &uuid)
 	return uuid

@@ -14,13 +14,13 @@ func arrange(parts []*part, old *published, policy *Policy) (topologies []topolo
 	before := 0 // blocks of the topologies before
 	for _, p := range parts {
 		known, fresh := p.known()
-		places, inOrder := p.order(known, fresh, policy)
-		sizes, inSizes, err := p.sizes(places, policy)
+		inOrder, mixed := p.order(known, fresh, policy)
+		sizes, inSizes, err := p.sizes(inOrder, policy)
 		if err != nil {
 			return nil, nil, err
 		}
-		blocks := p.write(places, before)
-		found = slices.Concat(found, inOrder, inSizes, adviseParents(known, fresh, sizes, policy))
+		blocks := p.write(inOrder, before)
+		found = slices.Concat(found, mixed, inSizes, adviseParents(known, fresh, sizes, policy))
 		if len(blocks) == 0 {
 			continue
 		}
@@ -41,32 +41,32 @@ func arrange(parts []*part, old *published, policy *Policy) (topologies []topolo
 func (p *part) known() (known, fresh []*domain) {
 	nameParents(p.domains)
 	for _, d := range p.domains {
-		if d.place > 0 {
+		if d.position > 0 {
 			known = append(known, d)
 		} else {
 			fresh = append(fresh, d)
 		}
 	}
-	slices.SortFunc(known, func(a, b *domain) int { return cmp.Compare(a.place, b.place) })
+	slices.SortFunc(known, func(a, b *domain) int { return cmp.Compare(a.position, b.position) })
 	// Stable: blocks are in the order of their cliques.
 	slices.SortStableFunc(fresh, func(a, b *domain) int { return strings.Compare(a.parent, b.parent) })
 	return known, fresh
 }
 
-// order returns the blocks of a topology in their places, nil for a place that is kept free. Published blocks keep
+// order returns the blocks of a topology in their positions, nil for a position that is kept free. Published blocks keep
 // their order, and new ones go after the last of their parent domain. With Policy.ParentBlocks every block has a
-// place in a window of its parent domain.
-func (p *part) order(known, fresh []*domain, policy *Policy) (places []*domain, found problems) {
+// position in a window of its parent domain.
+func (p *part) order(known, fresh []*domain, policy *Policy) (blocks []*domain, found problems) {
 	if policy.ParentBlocks == 0 {
 		return merge(known, fresh), nil
 	}
-	places, found = placeInWindows(known, fresh, policy.ParentBlocks)
-	return places, append(found, nameOutgrown(p.domains, policy.ParentBlocks)...)
+	blocks, found = putInWindows(known, fresh, policy.ParentBlocks)
+	return blocks, append(found, nameOutgrown(p.domains, policy.ParentBlocks)...)
 }
 
 // merge puts each fresh block after the last known one of its parent, or at the
 // end.
-func merge(known, fresh []*domain) (places []*domain) {
+func merge(known, fresh []*domain) (blocks []*domain) {
 	last := make(map[string]int, len(known))
 	for i, d := range known {
 		last[d.parent] = i
@@ -80,35 +80,35 @@ func merge(known, fresh []*domain) (places []*domain) {
 		after[at] = append(after[at], d)
 	}
 	for i, d := range known {
-		places = append(append(places, d), after[i]...)
+		blocks = append(append(blocks, d), after[i]...)
 	}
-	return append(places, after[len(known)]...)
+	return append(blocks, after[len(known)]...)
 }
 
-// window is as many consecutive places for blocks as Slurm aggregates to a parent
+// window is as many consecutive positions of blocks as Slurm aggregates to a parent
 // domain.
 type window struct {
 	parent string // empty if no block names it
-	free   []int  // places, ascending
+	free   []int  // indexes of blocks, ascending
 }
 
-// placeInWindows returns the blocks in their places. Published ones keep theirs. A
-// new one goes into the first free place of its parent domain, or begins a window
+// putInWindows returns the blocks in their positions. Published ones keep theirs. A
+// new one goes into the first free position of its parent domain, or begins a window
 // of it behind all others. The last window is whole too, because Slurm gives a
 // job above the largest size whole aggregates only.
-func placeInWindows(known, fresh []*domain, size int) (places []*domain, found problems) {
+func putInWindows(known, fresh []*domain, size int) (blocks []*domain, found problems) {
 	for _, d := range known {
-		for len(places) < d.place-1 {
-			places = append(places, nil)
+		for len(blocks) < d.position-1 {
+			blocks = append(blocks, nil)
 		}
-		places = append(places, d)
+		blocks = append(blocks, d)
 	}
-	for len(places)%size != 0 {
-		places = append(places, nil)
+	for len(blocks)%size != 0 {
+		blocks = append(blocks, nil)
 	}
 	var windows []window
-	for at := 0; at < len(places); at += size {
-		w, mixed := readWindow(places[at:at+size], at)
+	for at := 0; at < len(blocks); at += size {
+		w, mixed := readWindow(blocks[at:at+size], at)
 		windows, found = append(windows, w), append(found, mixed...)
 	}
 	for _, d := range fresh {
@@ -117,29 +117,28 @@ func placeInWindows(known, fresh []*domain, size int) (places []*domain, found p
 			at = len(windows)
 			windows = append(windows, window{parent: d.parent})
 			for range size {
-				windows[at].free = append(windows[at].free, len(places))
-				places = append(places, nil)
+				windows[at].free = append(windows[at].free, len(blocks))
+				blocks = append(blocks, nil)
 			}
 		}
-		places[windows[at].free[0]] = d
+		blocks[windows[at].free[0]] = d
 		windows[at].free = windows[at].free[1:]
 	}
-	return places, found
+	return blocks, found
 }
 
 // mixedParents is no parent's name.
 const mixedParents = "\x00"
 
-// readWindow finds whose a published window is that begins at a place, and which of
-// its places are free. A window that has blocks of two parents is nobody's, because
-// known blocks do not move.
-func readWindow(places []*domain, at int) (w window, found problems) {
+// readWindow finds whose a published window is, and which of its positions are free. begin is the index of its first
+// block. A window that has blocks of two parents is nobody's, because known blocks do not move.
+func readWindow(blocks []*domain, begin int) (w window, found problems) {
 	var first *domain
 	gone := ""
-	for i, d := range places {
+	for i, d := range blocks {
 		switch {
 		case d == nil:
-			w.free = append(w.free, at+i)
+			w.free = append(w.free, begin+i)
 		case len(d.nodes) == 0:
 			gone = cmp.Or(gone, d.parent)
 		case d.parent == "": // it says nothing now, and is nobody's evidence
@@ -157,15 +156,15 @@ func readWindow(places []*domain, at int) (w window, found problems) {
 	return w, nil
 }
 
-// write returns the blocks of a topology in their places. before is the number of
+// write returns the blocks of a topology as the plan has them. before is the number of
 // blocks of the topologies before it.
-func (p *part) write(places []*domain, before int) []topology.Block {
+func (p *part) write(inOrder []*domain, before int) []topology.Block {
 	taken := make(map[string]bool, len(p.domains))
 	for _, d := range p.domains {
 		taken[d.name] = true
 	}
-	blocks := make([]topology.Block, len(places))
-	for at, d := range places {
+	blocks := make([]topology.Block, len(inOrder))
+	for at, d := range inOrder {
 		if d == nil {
 			blocks[at].Name = topology.SpareBlock(before+at, func(name string) bool { return taken[name] })
 			continue

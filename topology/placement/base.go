@@ -11,9 +11,9 @@ import (
 const impossibleShare = 10
 
 // sizes returns Slurm's sizes of the blocks of a topology, the base first. There are none without a
-// block. places are the blocks in their places.
-func (p *part) sizes(places []*domain, policy *Policy) (sizes []int, found problems, err error) {
-	base, found := p.settleBase(places, policy)
+// block. blocks are in their positions, nil for one that is kept free.
+func (p *part) sizes(blocks []*domain, policy *Policy) (sizes []int, found problems, err error) {
+	base, found := p.baseSize(blocks, policy)
 	found = append(found, p.nameClasses(base, policy)...)
 	if len(p.domains) == 0 || base == 0 {
 		return nil, found, nil
@@ -24,9 +24,9 @@ func (p *part) sizes(places []*domain, policy *Policy) (sizes []int, found probl
 	return sizes, found, nil
 }
 
-// settleBase returns the base block size of a topology: the configured one, else the one that its
-// domains give. The published one stays while the change is held. places are the blocks in their places.
-func (p *part) settleBase(places []*domain, policy *Policy) (base int, found problems) {
+// baseSize returns the base block size of a topology: the configured one, else the one that its
+// domains give. The published one is kept while the change waits. blocks are in their positions.
+func (p *part) baseSize(blocks []*domain, policy *Policy) (base int, found problems) {
 	if p.set > 0 {
 		return p.set, nil
 	}
@@ -39,7 +39,7 @@ func (p *part) settleBase(places []*domain, policy *Policy) (base int, found pro
 	case policy.TreeOnly, !p.hasBase: // no job relies on it
 		return base, nil
 	}
-	text := policy.baseChangeText(p.name, p.published, base, countNodes(places))
+	text := policy.baseChangeText(p.name, p.published, base, countNodes(blocks))
 	if policy.follow(Choice{Decision: Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}, Message: text}) != nil {
 		found.add("", BaseSizeChange, text)
 		return p.published, found
@@ -47,10 +47,10 @@ func (p *part) settleBase(places []*domain, policy *Policy) (base int, found pro
 	return base, nil
 }
 
-// countNodes counts the nodes in each place.
-func countNodes(places []*domain) []int {
-	counts := make([]int, len(places))
-	for at, d := range places {
+// countNodes counts the nodes of the block in each position.
+func countNodes(blocks []*domain) []int {
+	counts := make([]int, len(blocks))
+	for at, d := range blocks {
 		if d != nil {
 			counts[at] = len(d.nodes)
 		}
@@ -108,10 +108,7 @@ func (p *part) nameClasses(base int, policy *Policy) problems {
 	if len(classes) < 2 || base >= policy.largestBase(classes[0]) {
 		return nil
 	}
-	tops := make([]int, len(classes))
-	for i := range classes {
-		tops[i] = slices.Max(classes[i])
-	}
+	tops := largestOfEach(classes)
 	var found problems
 	found.add("", ReasonClassesUnset, fmt.Sprintf("topology %s has racks of several sizes and base block size %d: jobs of %s nodes may use %s, although a large rack could hold them; sizeClasses: [%s] gives each size of rack a topology of its own",
 		p.name, base, between(base+1, tops[0]), racksFor(tops[0], base), listed(tops)))
@@ -131,7 +128,7 @@ func withSimilar(sizes, unnamed []int) []int {
 	}
 	top, all := slices.Max(sizes), slices.Clone(sizes)
 	for _, n := range unnamed {
-		if 3*n >= 2*top && 3*top >= 2*n {
+		if isLike(top, n) || isLike(n, top) {
 			all = append(all, n)
 		}
 	}
@@ -161,7 +158,7 @@ func (p *Policy) largestBase(domains []int) int {
 	return reached
 }
 
-// baseChangeText says what a change of the base block size means for jobs. counts are the nodes in each place
+// baseChangeText says what a change of the base block size means for jobs. counts are the nodes in each position
 // of the topology.
 func (p *Policy) baseChangeText(name string, from, to int, counts []int) string {
 	refused := func(base int) JobSizes {

@@ -66,41 +66,37 @@ func (p *Policy) sizes(base int) ([]int, error) {
 	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
 }
 
-// sizeClasses returns the size of the largest rack of every class, the largest first. A
-// class is the racks with at least two thirds of the nodes of its largest one. One rack below
-// half of the median makes no class: it may just not be up yet.
-func sizeClasses(sizes []int) []int {
+// groupSizes returns the sizes of racks by class, the class of the largest racks first. A class is a rack and the
+// smaller ones that are like it. A rack without nodes counts in the last class. One rack below half of the median makes
+// no class: it may just not be up yet.
+func groupSizes(sizes []int) (classes [][]int) {
 	sorted := slices.Sorted(slices.Values(sizes))
 	slices.Reverse(sorted)
 	median := sorted[(len(sorted)-1)/2]
-	var bases, racks []int
 	for _, n := range sorted {
-		last := len(bases) - 1
-		if last >= 0 && (n == 0 || 3*n >= 2*bases[last]) {
-			racks[last]++
-			continue
-		}
-		bases, racks = append(bases, n), append(racks, 1)
-	}
-	for i := len(bases) - 1; i > 0; i-- {
-		if racks[i] == 1 && 2*bases[i] < median {
-			bases = slices.Delete(bases, i, i+1)
+		if last := len(classes) - 1; last >= 0 && (n == 0 || isLike(classes[last][0], n)) {
+			classes[last] = append(classes[last], n)
+		} else {
+			classes = append(classes, []int{n})
 		}
 	}
-	return bases
-}
-
-// groupSizes returns the sizes of each class, the class of the largest racks first. A rack that
-// may not be up yet is in none.
-func groupSizes(sizes []int) [][]int {
-	tops := sizeClasses(sizes)
-	classes := make([][]int, len(tops))
-	for _, n := range sizes {
-		if at := slices.IndexFunc(tops, func(top int) bool { return n <= top && 3*n >= 2*top }); at >= 0 {
-			classes[at] = append(classes[at], n)
+	for i := len(classes) - 1; i > 0; i-- {
+		if len(classes[i]) == 1 && 2*classes[i][0] < median {
+			classes = slices.Delete(classes, i, i+1)
 		}
 	}
 	return classes
+}
+
+// isLike reports whether a rack of n nodes has at least two thirds of the nodes of a larger one.
+func isLike(larger, n int) bool { return n <= larger && 3*n >= 2*larger }
+
+// largestOfEach returns the size of the largest rack of each class.
+func largestOfEach(classes [][]int) (sizes []int) {
+	for _, class := range classes {
+		sizes = append(sizes, slices.Max(class))
+	}
+	return sizes
 }
 
 // classOf returns the smallest class that holds a rack, or the largest class. A class is the size

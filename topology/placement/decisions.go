@@ -12,7 +12,7 @@ import (
 // Decision is one choice of a plan that differs from the published one. Partitions, slurm.conf
 // or jobs rely on the published choice, so people may want to look at the change first.
 type Decision struct {
-	// Kind is one CamelCase word: the reason of a hold.
+	// Kind is one CamelCase word: the reason that people read while the decision waits.
 	Kind string
 	// Subject is what the choice is about, such as the name of a topology.
 	Subject string
@@ -35,7 +35,7 @@ const (
 	Repartitioned = "Repartitioned"
 )
 
-// ReasonHeld is why a node has no place: the decision that would give it one is held.
+// ReasonHeld is why a node has no place: the decision that would give it one waits.
 const ReasonHeld = "DecisionHeld"
 
 // Digest names the decision: 16 hexadecimal digits.

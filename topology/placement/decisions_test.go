@@ -34,8 +34,8 @@ func fabricOf(plan *topology.Plan, name string) (fabric string) {
 }
 
 // TestPlanKeepsTopologies publishes racks and changes facts or policy, so that topologies would go.
-// It holds these decisions while racks come: the topologies stay, and all racks that fit are in
-// them. Without the hold the plan is the wanted one.
+// These decisions wait while racks come: the topologies stay, and all racks that fit are in
+// them. When nothing waits, the plan is the wanted one.
 func TestPlanKeepsTopologies(t *testing.T) {
 	mixed := inFabric("a", 1, 6, 6, 3, 3)
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
@@ -50,7 +50,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		facts     []topology.Facts
 		policy    placement.Policy
 		decisions string
-		hold      []string // subjects, or all
+		waits     []string // subjects, or all
 		want      string
 		waiting   string // the rack that has no place
 	}{
@@ -79,10 +79,10 @@ func TestPlanKeepsTopologies(t *testing.T) {
 			}
 			policy := tt.policy
 			policy.Waits = func(d placement.Decision) bool {
-				return d.Kind == placement.TopologiesChange && (tt.hold == nil || slices.Contains(tt.hold, d.Subject))
+				return d.Kind == placement.TopologiesChange && (tt.waits == nil || slices.Contains(tt.waits, d.Subject))
 			}
 			kept := slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool { return !policy.Waits(d) })
-			for range 2 { // a held plan is the start of the next one
+			for range 2 { // a plan that waits is the start of the next one
 				plan := mustPlan(t, tt.facts, previous(old), policy)
 				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
@@ -117,12 +117,12 @@ func TestPlanKeepsTopologies(t *testing.T) {
 			after := mustPlan(t, tt.facts, previous(old), tt.policy)
 			for i, d := range choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy) {
 				if want := kept[i]; d != want {
-					t.Errorf("decision %+v after the hold, was %+v", d, want)
+					t.Errorf("decision %+v when nothing waits, was %+v", d, want)
 				}
 			}
-			if tt.hold == nil {
+			if tt.waits == nil {
 				if diff := cmp.Diff(sortRacks(strings.ReplaceAll(topologies(wanted), "*", "")), sortRacks(strings.ReplaceAll(topologies(after), "*", ""))); diff != "" {
-					t.Errorf("without the hold (-want +got):\n%s", diff)
+					t.Errorf("when nothing waits (-want +got):\n%s", diff)
 				}
 			}
 		})
@@ -141,7 +141,7 @@ func TestMovedToHeldRack(t *testing.T) {
 			after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
 		}
 		held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
-		if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
+		if moved := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
 			t.Fatalf("%d nodes join: held %v, moved %v", moves, held, moved)
 		}
 		_, found, err := makePlan(after, previous(old), policy)

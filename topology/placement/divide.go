@@ -12,7 +12,7 @@ import (
 type part struct {
 	name string
 	section
-	// set is the base block size that is configured, or that stays while a decision about the topology is held.
+	// set is the base block size that is configured, or that is kept while a decision about the topology waits.
 	// published is the published one. Each is 0 if there is none.
 	set, published int
 	// hasBase: the topology itself was published with that base.
@@ -50,7 +50,7 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 		}
 		for _, d := range p.domains {
 			if d.topology() == p.name {
-				d.place = d.old.place + 1
+				d.position = d.old.position
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 		if len(policy.SizeClasses) > 0 && len(blocks) > 0 {
 			whole.set = classOf(policy.SizeClasses, blocks[0].size)
 		}
-		whole.keepPlaces()
+		whole.keepPositions()
 		parts = []*part{whole}
 	}
 	most := heaviest(parts, old, policy)
@@ -83,13 +83,13 @@ func nameForgotten(ds []*domain, policy *Policy) (found problems) {
 			continue
 		}
 		why := "is the block of nodes that may not move yet"
-		switch held := policy.keeps(TopologiesChange, d.topology()); {
+		switch waits := policy.keeps(TopologiesChange, d.topology()); {
 		case len(d.nodes) > 0:
 			why = fmt.Sprintf("has %s, such as %s", countText(len(d.nodes)), d.nodes[0].SlurmName)
 		case d.old.inUse:
 			why = "is named by annotations of nodes"
-		case held != nil:
-			why = fmt.Sprintf("is in topology %s, which stays until somebody approves the change %s", d.topology(), held.Digest())
+		case waits != nil:
+			why = fmt.Sprintf("is in topology %s, which stays until somebody approves the change %s", d.topology(), waits.Digest())
 		}
 		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", d.old.Name, why))
 	}
@@ -108,11 +108,11 @@ func (p *part) dropDoubles() {
 	p.domains = slices.DeleteFunc(p.domains, func(d *domain) bool { return named[d.name] != d && len(d.nodes) == 0 })
 }
 
-// keepPlaces lets the blocks keep their places, whatever the published topology is called.
-func (p *part) keepPlaces() {
+// keepPositions lets the blocks keep their positions, whatever the published topology is called.
+func (p *part) keepPositions() {
 	for _, d := range p.domains {
-		if d.place = 0; d.old != nil {
-			d.place = d.old.index + 1
+		if d.position = 0; d.old != nil {
+			d.position = d.old.positionInAll
 		}
 	}
 }
@@ -214,6 +214,6 @@ func (p *part) leaveOutOthers(parts []*part, policy *Policy) (found problems) {
 		}
 	}
 	p.name = policy.kind()
-	p.keepPlaces()
+	p.keepPositions()
 	return found
 }

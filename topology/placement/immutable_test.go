@@ -36,8 +36,8 @@ func TestArgumentsStay(t *testing.T) {
 			return arguments{observed: placement.Observed{Facts: slices.Concat(site(2, 4), rack(3, 1), leafSite())}, policy: placement.Policy{}}
 		},
 		"racks move, shrink and come": func() arguments {
-			before := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
-			now := slices.Concat(unit("s1", 1, 2), unit("s2", 3), rack(7, 2))
+			before := slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3))
+			now := slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3), rack(7, 2))
 			reads(&now[0], 3)
 			confirm(&now[0])
 			return arguments{placement.Observed{Facts: now[:len(now)-1], InUse: map[string]bool{"leaf-9": true}, Settling: &placement.Settling{Unsettled: all(now), Waited: map[string]bool{}}},

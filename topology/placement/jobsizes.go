@@ -49,14 +49,14 @@ func aggregates(blocks []int, n int) []int {
 	return out
 }
 
-// impossible returns the impossible sizes from first to last. held[k] is what a job of
-// up to (k+1) x base nodes may use. A larger one may use no more than held's last.
-func impossible(base int, held []int, first, last int) JobSizes {
+// impossible returns the impossible sizes from first to last. usable[k] is what a job of
+// up to (k+1) x base nodes may use. A larger one may use no more than the last of usable.
+func impossible(base int, usable []int, first, last int) JobSizes {
 	var out JobSizes
 	most := 0
 	for k := 0; k*base < last; k++ {
-		if k < len(held) {
-			most = held[k]
+		if k < len(usable) {
+			most = usable[k]
 		}
 		if r := (SizeRange{First: max(k*base, most, first-1) + 1, Last: min((k+1)*base, last)}); r.First <= r.Last {
 			out = out.join(JobSizes{r})
@@ -72,9 +72,9 @@ func inOne(blocks []int, n int) []int {
 	}
 	most := make([]int, min(n, len(blocks)))
 	for of := range slices.Chunk(blocks, n) {
-		held := largestOf(of)
+		sums := largestOf(of)
 		for k := range most {
-			most[k] = max(most[k], held[min(k, len(held)-1)])
+			most[k] = max(most[k], sums[min(k, len(sums)-1)])
 		}
 	}
 	return most
@@ -82,13 +82,13 @@ func inOne(blocks []int, n int) []int {
 
 // largestOf returns what the largest 1, 2, ... of the blocks hold together.
 func largestOf(blocks []int) []int {
-	held := slices.Clone(blocks)
-	slices.Sort(held)
-	slices.Reverse(held)
-	for i := 1; i < len(held); i++ {
-		held[i] += held[i-1]
+	sums := slices.Clone(blocks)
+	slices.Sort(sums)
+	slices.Reverse(sums)
+	for i := 1; i < len(sums); i++ {
+		sums[i] += sums[i-1]
 	}
-	return held
+	return sums
 }
 
 func sum(numbers []int) int {
@@ -132,9 +132,7 @@ func (s JobSizes) String() string {
 		if i == maxRanges {
 			return fmt.Sprintf("%s and more, up to %d", strings.Join(parts, ","), s[len(s)-1].Last)
 		}
-		if parts = append(parts, fmt.Sprint(r.First)); r.Last > r.First {
-			parts[i] = fmt.Sprintf("%d-%d", r.First, r.Last)
-		}
+		parts = append(parts, between(r.First, r.Last))
 	}
 	return strings.Join(parts, ",")
 }
@@ -159,7 +157,7 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 		smallerText = fmt.Sprintf("; with baseBlockSize: %d all can, and jobs of %s nodes may use %s", smaller, between(smaller+1, base), racksFor(base, smaller))
 	}
 	one := policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
-	if classes := sizeClasses(racks); !one && len(classes) > 1 {
+	if classes := largestOfEach(groupSizes(racks)); !one && len(classes) > 1 {
 		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", listed(classes))
 	}
 	text += smallerText + "; or the job asks for segments"
@@ -192,11 +190,11 @@ func segmentFor(impossible JobSizes, base int, counts []int) (nodes, segment int
 		for n := r.First; n <= r.Last && tried < segmentsTried; n++ {
 			tried++
 			for size := min(base, n-1); size > segment; size-- {
-				held := 0
+				segments := 0
 				for _, c := range counts {
-					held += c / size
+					segments += c / size
 				}
-				if n%size == 0 && held >= n/size {
+				if n%size == 0 && segments >= n/size {
 					nodes, segment = n, size
 				}
 			}

@@ -20,11 +20,7 @@ func chooseDomainLabel(nodes []*node) {
 	var tallies []tally
 	for _, n := range nodes {
 		for after, d := range n.Labels.Domains {
-			at := slices.IndexFunc(tallies, func(t tally) bool { return t.key == d.Key })
-			if at < 0 {
-				at = len(tallies)
-				tallies = append(tallies, tally{key: d.Key})
-			}
+			at := indexOrAdd(&tallies, func(t tally) bool { return t.key == d.Key }, tally{key: d.Key})
 			tallies[at].nodes++
 			tallies[at].after += after
 		}
@@ -64,9 +60,9 @@ type labelValue struct {
 	conflict string
 }
 
-// settle decides what the value stands for: the clique of more than half of the nodes that know theirs the
+// resolve decides what the value stands for: the clique of more than half of the nodes that know theirs the
 // surest.
-func (v *labelValue) settle() {
+func (v *labelValue) resolve() {
 	at := slices.IndexFunc(v.counts[:], func(nodes map[topology.Clique]int) bool { return len(nodes) > 0 })
 	if at < 0 {
 		return
@@ -106,7 +102,7 @@ func refuseShared(values []*labelValue) {
 func resolveLabels(nodes []*node) (aliases map[topology.Clique]topology.Domain, found problems) {
 	values, known := readValues(nodes)
 	for _, v := range values {
-		v.settle()
+		v.resolve()
 	}
 	refuseShared(values)
 	aliases = make(map[topology.Clique]topology.Domain)

@@ -11,7 +11,7 @@ import (
 //
 // A block is one NVLink domain. So a domain takes its block, even if all nodes in that block are silent.
 func match(ds []*domain, nodes []*node, old *published, policy *Policy) {
-	countVotes(nodes, old)
+	countVotes(nodes)
 	for _, b := range old.blocks {
 		if b.divided.IsZero() {
 			continue
@@ -46,10 +46,7 @@ type votes struct{ staying, doubtful, sure int }
 func (v *votes) silent() bool { return v.staying+v.doubtful > 0 }
 
 // countVotes counts what the nodes of each published block say.
-func countVotes(nodes []*node, old *published) {
-	for _, b := range old.blocks {
-		b.domain, b.votes, b.staying = nil, votes{}, nil
-	}
+func countVotes(nodes []*node) {
 	for _, n := range nodes {
 		if n.old == nil {
 			continue
@@ -203,11 +200,7 @@ func (d *domain) shares() (shared shares) {
 		if n.old == nil {
 			continue
 		}
-		at := slices.IndexFunc(shared, func(sh share) bool { return sh.block == n.old })
-		if at < 0 {
-			at = len(shared)
-			shared = append(shared, share{block: n.old})
-		}
+		at := indexOrAdd(&shared, func(sh share) bool { return sh.block == n.old }, share{block: n.old})
 		shared[at].nodes++
 		if n.unconfirmed() {
 			shared[at].unconfirmed++

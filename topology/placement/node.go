@@ -9,7 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// node is one node: its facts, where it is published, and what the stages find of the node.
+// node is one node: its facts, where it is published, and what findPlaces finds of the node.
 type node struct {
 	*topology.Facts
 	// label is its NVLink domain by the one label whose values name NVLink domains. It is zero without that
@@ -22,15 +22,18 @@ type node struct {
 	old     *oldBlock // the published block, or nil
 	// held is why the node stays in its block while a change of NVLink partitions waits for people, or "".
 	held string
+	placing
+}
 
-	// What findPlaces finds:
-
+// placing is what findPlaces finds of a node: makeTree finds tiers, path and leaf, and the later stages find the rest.
+type placing struct {
 	// tiers are what the node calls the switches above it, by the source of the tree, the nearest first. A tier that
 	// it does not name is "". path are the switches that it names.
 	tiers []string
 	path  []step
 	leaf  string // the leaf switch above it in the tree, or ""
-	unit  unit
+	// unit is what the node makes a block with by its facts. It is zero if they name nothing, or are not followed.
+	unit unit
 	// clique is zero if no clique is known. If a label names the domain by a value of its own, source is
 	// fromLabel all the same.
 	clique topology.Clique
@@ -115,6 +118,16 @@ func readNodes(o *Observed, old *published) (nodes, unnamed []*node, err error) 
 	}
 	chooseDomainLabel(slices.Concat(nodes, unnamed))
 	return nodes, unnamed, nil
+}
+
+// indexOrAdd returns the index of the element of a list that is the wanted one. Without one it adds fresh.
+func indexOrAdd[L ~[]T, T any](list *L, is func(T) bool, fresh T) int {
+	at := slices.IndexFunc(*list, is)
+	if at < 0 {
+		at = len(*list)
+		*list = append(*list, fresh)
+	}
+	return at
 }
 
 // problems is what a stage found to be wrong.

@@ -108,10 +108,10 @@ func adviseParents(known, fresh []*domain, sizes []int, policy *Policy) (found p
 	}
 	size := 1 << bits.Len(uint(most-1))
 	advice := fmt.Sprintf("parentBlocks: %d keeps such a job below one switch", size)
-	places, mixed := placeInWindows(known, fresh, size)
+	blocks, mixed := putInWindows(known, fresh, size)
 	if len(mixed) > 0 {
 		advice += ", if the files are made from scratch: known blocks keep their places"
-	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(places)); len(impossible) > 0 {
+	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(blocks)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
 	found.add("", ReasonParentBlocks, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))

@@ -13,8 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// unit returns racks below one spine.
-func unit(spine string, numbers ...int) []topology.Facts {
+// underSpine returns racks below one spine.
+func underSpine(spine string, numbers ...int) []topology.Facts {
 	var out []topology.Facts
 	for _, n := range numbers {
 		out = append(out, rack(n, 2, func(_ int, f *topology.Facts) {
@@ -44,7 +44,7 @@ func spines(p *topology.Plan, facts []topology.Facts) string {
 }
 
 func TestPlanParents(t *testing.T) {
-	facts := slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6))
+	facts := slices.Concat(underSpine("s2", 4, 5), underSpine("s1", 1, 2, 3), underSpine("s3", 6))
 	plan := mustPlan(t, facts, nil, inFours)
 	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3 - - -" || fmt.Sprint(sizesOf(plan)) != "[2 8]" {
 		t.Fatalf("%s, sizes %v", got, sizesOf(plan))
@@ -55,15 +55,15 @@ func TestPlanParents(t *testing.T) {
 	again := mustPlan(t, facts, fromFile(plan), inFours)
 	inUse := fromFile(plan)
 	inUse.InUse = map[string]bool{"spare-4": true, blockNames(plan.Blocks())[0]: true}
-	more := slices.Concat(facts, unit("s1", 9))
+	more := slices.Concat(facts, underSpine("s1", 9))
 	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3 - - -" {
 		t.Errorf("%s: a place that is kept free is nobody's", got)
 	}
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
 		t.Errorf("another plan once it is published (-old +new):\n%s", diff)
 	}
-	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
-	grown := slices.Concat(mixed, unit("s1", 4), unit("s2", 5))
+	mixed := slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3))
+	grown := slices.Concat(mixed, underSpine("s1", 4), underSpine("s2", 5))
 	if got := spines(mustPlan(t, grown, fromFile(mustPlan(t, mixed, nil, short)), inFours), grown); got != "s1 s1 s2 - s1 - - - s2 - - -" {
 		t.Errorf("%s: parents that are set afterwards", got)
 	}
@@ -72,10 +72,10 @@ func TestPlanParents(t *testing.T) {
 		facts []topology.Facts
 		want  string
 	}{
-		{"a rack more takes the free place", slices.Concat(facts, unit("s1", 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - -"},
-		{"a rack more of the last", slices.Concat(facts, unit("s3", 9)), "s1 s1 s1 - s2 s2 - - s3 s3 - -"},
-		{"a rack too many", slices.Concat(facts, unit("s1", 8, 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - - s1 - - -"},
-		{"a new unit", slices.Concat(facts, unit("s0", 8, 9)), "s1 s1 s1 - s2 s2 - - s3 - - - s0 s0 - -"},
+		{"a rack more takes the free place", slices.Concat(facts, underSpine("s1", 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - -"},
+		{"a rack more of the last", slices.Concat(facts, underSpine("s3", 9)), "s1 s1 s1 - s2 s2 - - s3 s3 - -"},
+		{"a rack too many", slices.Concat(facts, underSpine("s1", 8, 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - - s1 - - -"},
+		{"a rack of a new spine", slices.Concat(facts, underSpine("s0", 8, 9)), "s1 s1 s1 - s2 s2 - - s3 - - - s0 s0 - -"},
 		{"a rack goes", slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return strings.HasPrefix(f.Name, "r001") }), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestPlanParentsAtRandom(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		racks := make([][]topology.Facts, 24)
 		for n := range racks {
-			racks[n] = unit(fmt.Sprintf("s%d", rng.IntN(6)), n+1)
+			racks[n] = underSpine(fmt.Sprintf("s%d", rng.IntN(6)), n+1)
 		}
 		var prev *given
 		at := map[string]int{}

@@ -7,20 +7,21 @@
 //
 //   - readPublished and readNodes: the published blocks, and each node with its facts and its published block.
 //   - makeTree: the switches, and the leaf above each node.
-//   - settleUnits: what each node makes a block with, its clique, a value of a label or its leaf.
+//   - findUnits: what each node makes a block with, its clique, a value of a label or its leaf.
 //   - domains: the nodes of each unit.
 //   - match: which published block each domain takes.
-//   - hold: which nodes stay in their published block, whatever they name.
+//   - findStaying: which nodes stay in their published block, whatever they name.
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
-//   - Waiting.settle: which nodes would move before their time.
+//   - Waiting.letUnsettledStay: which nodes would move before their time.
 //   - keepKind: whether a topology of the file changes between switches and blocks.
-//   - arrange: order, places and sizes of the blocks.
+//   - arrange: positions and sizes of the blocks.
 //   - explain: the reason of each node.
 //
-// Words: a node stays in its published block, whatever its facts name. A block, a switch or a place of the last plan is
-// kept. A decision waits until people approve it, and what it would change is held. A node settles when its facts have
-// been the same for long enough.
+// Words: the place of a node is its block and its leaf. The position of a block is its number in its topology, from 1. The
+// unit of a node is what the nodes of its block have in common. A node stays in its published block, whatever its facts
+// name. A block, a switch or a position of the last plan is kept. A decision waits until people approve it, and the nodes
+// that it would move are held. A node is settled when its facts have been the same for long enough.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
 // is given. The same facts give the same plan whatever their order. It knows nothing of
@@ -80,11 +81,11 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
 	before := policy
 	parts, t, found := findPlaces(&o, nodes, unnamed, old, &policy)
-	if w.settle(nodes, parts, t, o.Settling, previous.Plan, &policy) {
+	if w.letUnsettledStay(nodes, parts, t, o.Settling, previous.Plan, &policy) {
 		policy = before // all choices may be other ones now
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, &policy)
 	}
-	for w.keepFromHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
+	for w.noteHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
 		before.met = slices.DeleteFunc(slices.Clone(policy.met), func(c Choice) bool { return c.Kind != TopologiesChange && c.Kind != Repartitioned })
 		policy = before
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, &policy)
@@ -107,16 +108,23 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	return plan, w, nil
 }
 
-// findPlaces finds the switches and the blocks of the plan, and where each node goes.
+// findPlaces finds the switches and the blocks of the plan, and where each node goes. What an earlier call found of nodes
+// and published blocks does not count.
 func findPlaces(o *Observed, nodes, unnamed []*node, old *published, policy *Policy) ([]*part, tree, problems) {
+	for _, n := range slices.Concat(nodes, unnamed) {
+		n.placing = placing{}
+	}
+	for _, b := range old.blocks {
+		b.matching = matching{}
+	}
 	t, inTree := makeTree(nodes, old, o.InUse, policy)
-	aliases, inUnits := settleUnits(nodes, unnamed, policy)
+	aliases, inUnits := findUnits(nodes, unnamed, policy)
 	ds, unnamedSizes := domains(nodes, unnamed, aliases, policy)
 	match(ds, nodes, old, policy)
-	inHold := hold(ds, nodes, policy)
+	inStaying := findStaying(ds, nodes, policy)
 	ds = carryOn(ds, nodes, old, policy)
 	parts, inParts := divide(ds, unnamedSizes, t, old, policy)
-	return parts, t, slices.Concat(inTree, inUnits, inHold, inParts)
+	return parts, t, slices.Concat(inTree, inUnits, inStaying, inParts)
 }
 
 // The reasons of placements and problems.

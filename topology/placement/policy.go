@@ -34,8 +34,8 @@ type Policy struct {
 	// NVLink between nodes.
 	ByLeaf bool
 	// ParentBlocks is how many base blocks the domain above them takes, such as the
-	// racks of a scalable unit: a power of two, 0 for none. Each such domain begins
-	// at a multiple of ParentBlocks. Free places have placeholders. base x
+	// racks below one spine: a power of two, 0 for none. Each such domain begins
+	// at a multiple of ParentBlocks. Free positions have placeholders. base x
 	// ParentBlocks is one of the sizes.
 	ParentBlocks int
 	// Flat: the site has asked for a topology without places, so nobody needs to name switches.

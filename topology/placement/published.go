@@ -32,8 +32,8 @@ type published struct {
 type oldBlock struct {
 	*topology.Block
 	topology string
-	index    int // in all topologies
-	place    int // in its topology
+	// position is in its topology, and positionInAll among the blocks of all topologies. Both are from 1.
+	position, positionInAll int
 	// base is the base block size of its topology, or 0.
 	base int
 	// inUse: a node may still register with the block (Observed.InUse).
@@ -45,8 +45,11 @@ type oldBlock struct {
 
 	// nodes are its nodes, as far as there are facts of them.
 	nodes []*node
+	matching
+}
 
-	// What findPlaces finds:
+// matching is what findPlaces finds of a published block.
+type matching struct {
 	domain *domain // that takes the block, or nil
 	votes  votes
 	// staying are its nodes that stay in it whatever their facts name.
@@ -56,7 +59,7 @@ type oldBlock struct {
 // room returns how many nodes the domain of the block is known to take.
 func (b *oldBlock) room() int { return max(b.base, b.Size) }
 
-// isSpare reports whether the block is a place that was kept free. No node was ever told its name.
+// isSpare reports whether the block is a position that was kept free. No node was ever told its name.
 func (b *oldBlock) isSpare() bool { return topology.IsSpareBlock(b.Name) && len(b.Nodes) == 0 }
 
 // readPublished reads what was published. Blocks of another kind than the plan's are left out: leaves if NVLink
@@ -87,7 +90,7 @@ func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *p
 		for k := range t.Blocks {
 			b := &t.Blocks[k]
 			nodes += len(b.Nodes)
-			old.blocks = append(old.blocks, &oldBlock{Block: b, topology: t.Name, index: len(old.blocks), place: k, inUse: inUse[b.Name]})
+			old.blocks = append(old.blocks, &oldBlock{Block: b, topology: t.Name, position: k + 1, positionInAll: len(old.blocks) + 1, inUse: inUse[b.Name]})
 		}
 	}
 	if isOtherKind(previous.Plan, policy.ByLeaf) {
@@ -110,8 +113,8 @@ func (old *published) leaveOutAll(policy *Policy) {
 	old.topologies, old.blocks = nil, nil
 	for _, b := range all {
 		if !old.elsewhere && b.inUse {
-			at := len(old.blocks)
-			old.blocks = append(old.blocks, &oldBlock{Block: &topology.Block{Name: b.Name}, topology: policy.kind(), index: at, place: at, inUse: true})
+			at := len(old.blocks) + 1
+			old.blocks = append(old.blocks, &oldBlock{Block: &topology.Block{Name: b.Name}, topology: policy.kind(), position: at, positionInAll: at, inUse: true})
 		}
 	}
 	if len(old.blocks) > 0 {

@@ -57,24 +57,20 @@ func partsOf(racks []*domain, published []topology.Topology) (parts []*part) {
 			continue
 		}
 		name := cmp.Or(d.keptIn, d.wanted)
-		at := slices.IndexFunc(parts, func(p *part) bool { return p.name == name })
-		if at < 0 {
-			at = len(parts)
-			parts = append(parts, &part{name: name})
-		}
+		at := indexOrAdd(&parts, func(p *part) bool { return p.name == name }, &part{name: name})
 		if d.keptIn == "" {
 			parts[at].section = d.section
 		}
 		parts[at].domains = append(parts[at].domains, d)
 	}
-	place := func(name string) int {
+	rank := func(name string) int {
 		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
 	slices.SortFunc(parts, func(a, b *part) int {
-		return cmp.Or(cmp.Compare(place(a.name), place(b.name)), a.compare(b.section))
+		return cmp.Or(cmp.Compare(rank(a.name), rank(b.name)), a.compare(b.section))
 	})
 	return parts
 }

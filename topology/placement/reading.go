@@ -6,9 +6,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// settleUnits finds what each node makes a block with: its NVLink domain, or its leaf switch. aliases are the
+// findUnits finds what each node makes a block with: its NVLink domain, or its leaf switch. aliases are the
 // values of labels that stand for a clique.
-func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.Clique]topology.Domain, found problems) {
+func findUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.Clique]topology.Domain, found problems) {
 	for _, n := range unnamed {
 		n.read(policy)
 	}
@@ -48,7 +48,6 @@ var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topolo
 // read decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric
 // says, then labels. A domain that labels name by a value of their own is found by resolveLabels.
 func (n *node) read(policy *Policy) {
-	n.unit, n.clique, n.source, n.block, n.reason, n.message = unit{}, topology.Clique{}, unknown, nil, "", ""
 	switch {
 	case n.held != "":
 		n.stay(Repartitioned, n.held)
@@ -77,7 +76,7 @@ func (n *node) read(policy *Policy) {
 	}
 }
 
-// readLeaf makes the nodes below a leaf switch a unit.
+// readLeaf makes the leaf switch that the node names its unit.
 func (n *node) readLeaf() {
 	switch leaf := n.namedLeaf(); {
 	case !n.Computes():

@@ -189,11 +189,7 @@ func (r *Repartition) take(n *node) {
 		}
 		return
 	}
-	at := slices.IndexFunc(r.Parts, func(p BlockPart) bool { return p.Block == n.old.Name && p.Clique == clique })
-	if at < 0 {
-		at = len(r.Parts)
-		r.Parts = append(r.Parts, BlockPart{Block: n.old.Name, Clique: clique})
-	}
+	at := indexOrAdd(&r.Parts, func(p BlockPart) bool { return p.Block == n.old.Name && p.Clique == clique }, BlockPart{Block: n.old.Name, Clique: clique})
 	r.Parts[at].Nodes = append(r.Parts[at].Nodes, n.SlurmName)
 }
 

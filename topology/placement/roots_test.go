@@ -136,7 +136,7 @@ func TestOneBadNodeCostsItself(t *testing.T) {
 			bad.Labels.Tiers = nil
 		}
 		plan := mustPlan(t, facts, previous(old), short)
-		moved, _ := placement.Moved(old, plan)
+		moved := placement.Moved(old, plan)
 		if len(moved) > 1 || len(moved) == 1 && moved[0] != bad.SlurmName {
 			t.Fatalf("seed %d: node %s names %q, and these move: %v\nold %v\nnew %v", seed, bad.Name, bad.Labels.Tiers, moved, lines(old), lines(plan))
 		}

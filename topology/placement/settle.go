@@ -15,14 +15,14 @@ type Settling struct {
 	Unsettled map[string]bool
 	// Waited are nodes of new blocks that have waited for long enough for a known switch above
 	// their leaf. With Policy.ParentBlocks the nodes of a new block wait for one, because a
-	// block keeps its first place, unless one of them is in Waited.
+	// block keeps its first position, unless one of them is in Waited.
 	Waited map[string]bool
 }
 
 // Waiting is what a plan found beside the places: which nodes move or may not move yet, by Slurm name, and which
 // decisions the plan met.
 type Waiting struct {
-	// Moving are the published nodes that move, or that will move once they have settled.
+	// Moving are the published nodes that move, or that will move once they are settled.
 	Moving map[string]bool
 	// Unsited are the nodes of each new block without a known switch above its leaf, with Policy.ParentBlocks.
 	Unsited [][]string
@@ -40,10 +40,10 @@ type Waiting struct {
 	Divides bool
 }
 
-// settle lets the nodes stay that would move before their time. It reports whether there are any: what their facts
+// letUnsettledStay lets the nodes stay that would move before their time. It reports whether there are any: what their facts
 // name is unknown to all stages then.
-func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (stay bool) {
-	unsited := findUnsited(parts, before, policy)
+func (w *Waiting) letUnsettledStay(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (stay bool) {
+	unsited := findUnsited(parts, policy)
 	for _, d := range unsited {
 		w.Unsited = append(w.Unsited, slurmNames(d.nodes))
 	}
@@ -75,9 +75,9 @@ func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settlin
 	return stay
 }
 
-// keepFromHeld notes the nodes that a decision keeps from their rack: the rack has no topology yet, or its block has no
+// noteHeld notes the nodes that a decision keeps from their rack: the rack has no topology yet, or its block has no
 // room for them. Published nodes whose rack has no topology stay where they are. It reports whether there are any.
-func (w *Waiting) keepFromHeld(nodes []*node) (stay bool) {
+func (w *Waiting) noteHeld(nodes []*node) (stay bool) {
 	for _, n := range nodes {
 		if n.reason == ReasonHeld || n.reason == BlockOverfull {
 			w.Held[n.SlurmName] = true
@@ -108,20 +108,14 @@ func (n *node) silence(why string) bool {
 }
 
 // findUnsited returns the new blocks without a known switch above their leaf, if Policy.ParentBlocks gives each block a
-// place below one.
-func findUnsited(parts []*part, before *topology.Plan, policy *Policy) (unsited []*domain) {
+// position below one.
+func findUnsited(parts []*part, policy *Policy) (unsited []*domain) {
 	if policy.ParentBlocks == 0 {
 		return nil
 	}
-	known := make(map[string]bool)
-	if before != nil {
-		for _, b := range before.Blocks() {
-			known[b.Name] = true
-		}
-	}
 	for _, p := range parts {
 		for _, d := range p.domains {
-			if len(d.nodes) > 0 && !known[d.name] && d.above == "" {
+			if len(d.nodes) > 0 && d.old == nil && d.above == "" {
 				unsited = append(unsited, d)
 			}
 		}
@@ -129,11 +123,10 @@ func findUnsited(parts []*part, before *topology.Plan, policy *Policy) (unsited 
 	return unsited
 }
 
-// Moved returns the Slurm names of the published nodes that a plan puts elsewhere
-// or nowhere, sorted, and how many nodes were published. In a tree the whole path
-// from leaf to root counts. A new switch above the old root moves nothing, nor does a root that
-// no label named and that goes.
-func Moved(old, plan *topology.Plan) (nodes []string, of int) {
+// Moved returns the Slurm names of the published nodes that a plan puts elsewhere or nowhere, sorted. In a tree the
+// whole path from leaf to root counts. A new switch above the old root moves nothing, nor does a root that no label
+// named and that goes.
+func Moved(old, plan *topology.Plan) (nodes []string) {
 	oldPlaces, places := old.Places(), plan.Places()
 	moves := movesFrom(old, oldPlaces, plan.Switches())
 	for n := range oldPlaces {
@@ -142,7 +135,7 @@ func Moved(old, plan *topology.Plan) (nodes []string, of int) {
 		}
 	}
 	slices.Sort(nodes)
-	return nodes, len(oldPlaces)
+	return nodes
 }
 
 // movesFrom returns what reports whether a place, below the switches, is another one than that of a published node.

@@ -54,7 +54,7 @@ func like(text, pattern string) bool {
 func TestAdvice(t *testing.T) {
 	mixed, whole, nines := inFabric("a", 1, 6, 6, 3, 3), inFabric("a", 1, 6, 6, 6, 6), inFabric("", 1, 9, 9, 9)
 	grown, bySize := inFabric("", 1, 9, 9, 9, 18, 18), inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
-	byFabric, three := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4)), slices.Concat(unit("s1", 1, 2, 3), unit("s2", 4, 5))
+	byFabric, three := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4)), slices.Concat(underSpine("s1", 1, 2, 3), underSpine("s2", 4, 5))
 	base := func(base int, further ...int) placement.Policy {
 		return with(func(p *placement.Policy) { p.BaseBlockSize, p.BlockSizes = base, further })
 	}
@@ -93,17 +93,17 @@ func TestAdvice(t *testing.T) {
 		{"larger racks come beside the tree alone", nines, divided, grown, tree, []string{unknown}},
 		{"larger racks, and nothing is published", nil, divided, grown, divided, []string{"JobSizesImpossible: jobs of 46-63 nodes ..."}},
 		{"racks below two spines", nil, short, three, short, []string{parents}},
-		{"racks below two spines, in an order that fits", unit("s1", 1, 2, 3), short, three, short, []string{parents}},
-		{"racks below two spines, in an order that does not fit", slices.Concat(unit("s1", 1), unit("s2", 4)), short, slices.Concat(three, unit("s1", 6)), short,
+		{"racks below two spines, in an order that fits", underSpine("s1", 1, 2, 3), short, three, short, []string{parents}},
+		{"racks below two spines, in an order that does not fit", slices.Concat(underSpine("s1", 1), underSpine("s2", 4)), short, slices.Concat(three, underSpine("s1", 6)), short,
 			[]string{"ParentBlocks: 4 blocks ... parentBlocks: 4 keeps such a job below one switch, if the files are made from scratch: known blocks keep their places"}},
-		{"one rack below each spine", nil, short, slices.Concat(unit("s1", 1), unit("s2", 2)), short, nil},
-		{"one spine", nil, short, unit("s1", 1, 2), short, nil},
+		{"one rack below each spine", nil, short, slices.Concat(underSpine("s1", 1), underSpine("s2", 2)), short, nil},
+		{"one spine", nil, short, underSpine("s1", 1, 2), short, nil},
 		{"no switch above racks", nil, short, site(4, 2), short, nil},
-		{"parents are set", nil, short, slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), inFours, nil},
-		{"more racks than a parent has", nil, short, unit("s1", 1, 2, 3, 4, 5), inFours, []string{placement.ReasonParentBlocks + ": ..."}},
+		{"parents are set", nil, short, slices.Concat(underSpine("s1", 1, 2, 3, 4), underSpine("s2", 5, 6)), inFours, nil},
+		{"more racks than a parent has", nil, short, underSpine("s1", 1, 2, 3, 4, 5), inFours, []string{placement.ReasonParentBlocks + ": ..."}},
 		{"parents are set, and no switch is known", nil, short, site(4, 2), inFours, []string{placement.ReasonParentBlocks + ": ..."}},
-		{"parents are set afterwards", slices.Concat(unit("s1", 1, 2), unit("s2", 3)), short, slices.Concat(unit("s1", 1, 2), unit("s2", 3), unit("s1", 4), unit("s2", 5)), inFours, []string{"JobSizesImpossible: ...", "ParentBlocks: ..."}},
-		{"further sizes below two spines", nil, short, slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), base(0, 4), nil},
+		{"parents are set afterwards", slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3)), short, slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3), underSpine("s1", 4), underSpine("s2", 5)), inFours, []string{"JobSizesImpossible: ...", "ParentBlocks: ..."}},
+		{"further sizes below two spines", nil, short, slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3, 4)), base(0, 4), nil},
 		{"the tree alone, with two spines", nil, short, three, tree, nil},
 		{"topologies by size", nil, short, bySize, classes(18, 9), []string{"TopologiesApart: no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"}},
 		{"topologies by size, and the base joins them", bySize, classes(18, 9), bySize, base(9), nil},

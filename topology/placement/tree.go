@@ -45,8 +45,8 @@ func makeTree(nodes []*node, prev *published, inUse map[string]bool, policy *Pol
 		return t, inTiers
 	}
 	all := readSwitches(nodes, source.Unique, old)
-	settleLeaves(nodes, old)
-	loops := settleParents(all, old)
+	fillLeaves(nodes, old)
+	loops := chooseParents(all, old)
 	t.list(all, old)
 	inRoots := joinRoots(nodes, &t, source, old)
 	t.sort()

@@ -84,10 +84,10 @@ func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
 	}
 }
 
-// TestKeepsUnitsInUse takes all nodes out of a leaf and of a block.
-func TestKeepsUnitsInUse(t *testing.T) {
+// TestKeepsWhatIsInUse takes all nodes out of a leaf and of a block.
+func TestKeepsWhatIsInUse(t *testing.T) {
 	racked := func() []topology.Facts {
-		return slices.Concat(unit("spine-1", 1), unit("spine-2", 2), unit("spine-3", 3))
+		return slices.Concat(underSpine("spine-1", 1), underSpine("spine-2", 2), underSpine("spine-3", 3))
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := placeOf(old, 0).Block

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// settleLeaves puts every node below its leaf, if it has one, and counts for every switch the parents that its nodes name.
+// fillLeaves puts every node below its leaf, if it has one, and counts for every switch the parents that its nodes name.
 // A path that ends below the published switches of the node goes on with these.
-func settleLeaves(nodes []*node, old *oldTree) {
+func fillLeaves(nodes []*node, old *oldTree) {
 	for _, n := range nodes {
 		path, published := n.path, old.pathOf(n)
 		if len(path) > 0 && len(published) > 0 && n.namedLeaf() == "" { // it stays in its leaf, and its labels count above it
@@ -38,11 +38,7 @@ func countPath(n *node, path []step) {
 		if path[k].gap {
 			v.by = acrossGap
 		}
-		at := slices.IndexFunc(below.votes, func(o vote) bool { return o.parent == v.parent && o.by == v.by })
-		if at < 0 {
-			at = len(below.votes)
-			below.votes = append(below.votes, v)
-		}
+		at := indexOrAdd(&below.votes, func(o vote) bool { return o.parent == v.parent && o.by == v.by }, v)
 		below.votes[at].nodes++
 	}
 }
@@ -82,11 +78,11 @@ const (
 	acrossGap                   // nodes name both, and not the tier between them
 )
 
-// settleParents gives every switch the parent that most of its nodes name, the
+// chooseParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
 // the published one. Else it gets what its nodes name above a tier that they do not name.
 // What would close a loop is not followed: what most nodes say goes first.
-func settleParents(all []*knownSwitch, old *oldTree) (loops []vote) {
+func chooseParents(all []*knownSwitch, old *oldTree) (loops []vote) {
 	best := make([]vote, 0, len(all))
 	for _, sw := range all {
 		votes, published := sw.votes, (*knownSwitch)(nil)

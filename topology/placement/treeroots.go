@@ -162,12 +162,8 @@ func together(t *tree, tops []top, old *oldTree) (groups [][]top, why string) {
 		t.joined[top.name] = root
 	}
 	for _, t := range tops {
-		at := slices.IndexFunc(groups, func(g []top) bool { return t.root != "" && g[0].root == t.root })
-		if at < 0 {
-			groups = append(groups, []top{t})
-		} else {
-			groups[at] = append(groups[at], t)
-		}
+		at := indexOrAdd(&groups, func(g []top) bool { return t.root != "" && g[0].root == t.root }, nil)
+		groups[at] = append(groups[at], t)
 	}
 	return groups, "they stay apart until somebody approves the change (digest " + waits.Digest() + ")"
 }

@@ -14,7 +14,7 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers finds what every node calls the switches above it. It settles on one source for the whole
+// chooseTiers finds what every node calls the switches above it. It chooses one source for the whole
 // tree, because two sources would make two trees: the cables if they were read, else the source that names the
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
@@ -27,7 +27,6 @@ func chooseTiers(nodes []*node, published string, old *oldTree) (chosen topology
 	}
 	reported := false
 	for _, n := range nodes {
-		n.tiers, n.path, n.leaf = nil, nil, ""
 		switch {
 		case !n.Computes() || n.Stays != "":
 			continue
@@ -100,11 +99,7 @@ func tallySources(nodes []*node, old *oldTree) (tallies []sourceTally, sourced i
 		}
 		leaf, any := old.leafOf[n.SlurmName], 0
 		for of := range n.TierSources() {
-			at := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource })
-			if at < 0 {
-				at = len(tallies)
-				tallies = append(tallies, sourceTally{TierSource: of.TierSource})
-			}
+			at := indexOrAdd(&tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource }, sourceTally{TierSource: of.TierSource})
 			tallies[at].nodes++
 			if leaf != nil && leaf.isNamed(of.Tiers[0]) {
 				tallies[at].published++

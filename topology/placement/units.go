@@ -92,8 +92,8 @@ type domain struct {
 	twin bool
 	// leaves: the domain is a published block without nodes that leaves the plan.
 	leaves bool
-	// place is its published place in its topology, from 1. It is 0 if the block is new there.
-	place int
+	// position is its published position in its topology, from 1. It is 0 if the block is new there.
+	position int
 	// fabric is the root switch above most of its nodes, and above the named switches above their leaves. parent
 	// names what its neighbours share. Each is empty if it is not known.
 	fabric, above, parent string

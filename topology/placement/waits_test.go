@@ -17,7 +17,7 @@ import (
 // gave is as before.
 func TestWaits(t *testing.T) {
 	const waits, moves, gone = "r001n01", "r001n02", "r001n03"
-	facts := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
+	facts := slices.Concat(underSpine("s1", 1, 2), underSpine("s2", 3))
 	facts = append(facts, rack(1, 3)[2], rack(1, 4)[3])
 	prev := previous(mustPlan(t, facts, nil, inFours))
 	for i := range facts {

@@ -21,6 +21,14 @@ type nodeRun struct {
 	waits  bool // the agent has not made its summary yet
 }
 
+// name is the node's name for people.
+func (n *nodeRun) name() string { return cmp.Or(Printable(n.record.Node), "this node") }
+
+// gpu names a device of the node for people.
+func (n *nodeRun) gpu(d *rundir.DeviceUse) string {
+	return "GPU " + cmp.Or(d.ExporterID, d.UUID) + " of " + n.name()
+}
+
 // Run is one run of a job, on all of its nodes that are known.
 type Run struct {
 	// job is what the first node says of the job. What that node does not know, another

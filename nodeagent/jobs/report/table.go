@@ -102,7 +102,7 @@ func jobTitle(r *Run) string {
 func nodesOf(r *Run) string {
 	var names []string
 	for i := range r.nodes {
-		names = append(names, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+		names = append(names, r.nodes[i].name())
 	}
 	if len(names) == 0 {
 		return Printable(r.job.NodeList)
@@ -159,11 +159,11 @@ func advice(r *Run) []string {
 	total := 0
 	for i := range r.nodes {
 		if r.nodes[i].waits {
-			waiting = append(waiting, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+			waiting = append(waiting, r.nodes[i].name())
 		}
 		for _, d := range r.nodes[i].devices() {
 			total++
-			name := cmp.Or(Printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
+			name := r.nodes[i].name() + " GPU " + cmp.Or(d.ExporterID, d.UUID)
 			switch {
 			case neverUsed(&d):
 				unused = append(unused, name)
@@ -208,7 +208,7 @@ func (r *Run) warnings() (lines []string) {
 			if len(lines) == most {
 				return append(lines, "There were more warnings: the records and summaries have them all.")
 			}
-			lines = append(lines, fmt.Sprintf("When the job began on %s: %s.", cmp.Or(Printable(r.nodes[i].record.Node), "this node"), Printable(text)))
+			lines = append(lines, fmt.Sprintf("When the job began on %s: %s.", r.nodes[i].name(), Printable(text)))
 		}
 	}
 	return lines
@@ -222,7 +222,7 @@ func (r *Run) before() []string {
 		for _, d := range r.nodes[i].devices() {
 			if d.BeforeMemory >= topology.MuchMemory {
 				memory += d.BeforeMemory
-				gpus = append(gpus, "GPU "+cmp.Or(d.ExporterID, d.UUID)+" of "+cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+				gpus = append(gpus, r.nodes[i].gpu(&d))
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func (r *Run) xids() (lines []string) {
 	var gaps []string
 	for i := range r.nodes {
 		for _, d := range r.nodes[i].devices() {
-			gpu := "GPU " + cmp.Or(d.ExporterID, d.UUID) + " of " + cmp.Or(Printable(r.nodes[i].record.Node), "this node")
+			gpu := r.nodes[i].gpu(&d)
 			if d.XidGap {
 				gaps = append(gaps, gpu)
 			}

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -52,8 +50,6 @@ type Options struct {
 	Publications int
 	// Fabrics judges the NVLink fabrics of nodes that no pass has judged.
 	Fabrics *fabric.Site
-	// Writes counts the writes of conditions.
-	Writes prometheus.Counter
 }
 
 // Keeper keeps the conditions of Nodes. It belongs to one lead: the next begins with a new
@@ -183,7 +179,6 @@ func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	}
 	rand.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
 	errs := WriteEach(ctx, n, func(i int) error {
-		k.options.Writes.Inc()
 		return k.options.Setter.SetConditions(ctx, updates[i].node, updates[i].conditions)
 	})
 	if ctx.Err() != nil {

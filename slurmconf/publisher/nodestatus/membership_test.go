@@ -70,8 +70,8 @@ func TestMembershipConditions(t *testing.T) {
 	if want := []string{"DomainDiffers true"}; s.writes != writes || !slices.Equal(d.events, want) {
 		t.Errorf("%d writes and events %q, want none and %q", s.writes-writes, d.events, want)
 	}
-	if got := testutil.ToFloat64(s.metrics.unready); got != 72 {
-		t.Errorf("%v nodes are not ready, want 72", got)
+	if got := testutil.ToFloat64(s.metrics.members.WithLabelValues(imex.ReasonDomainProblem)); got != 72 {
+		t.Errorf("%v nodes cannot join, want 72", got)
 	}
 	has("a member", imex.ReasonReady, false, func() {
 		d.domain.UID, d.domain.Problem = "u1", topology.Finding{}

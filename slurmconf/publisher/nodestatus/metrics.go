@@ -15,7 +15,6 @@ type Metrics struct {
 	// Places serves quoin_node_info.
 	Places  *Places
 	members *prometheus.GaugeVec
-	unready prometheus.Gauge
 	fabrics *prometheus.GaugeVec
 	domain  *prometheus.GaugeVec
 }
@@ -28,11 +27,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Places:  newPlaces(),
 		members: gauge("imex_nodes", "Nodes by the verdict on their membership in the IMEX domain.", "reason"),
-		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX although they should."}),
 		fabrics: gauge("fabric_faults", "1 for each node whose NVLink fabric is not as it should be.", "node", "reason"),
 		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 	}
-	reg.MustRegister(m.Places, m.members, m.unready, m.fabrics, m.domain)
+	reg.MustRegister(m.Places, m.members, m.fabrics, m.domain)
 	return m
 }
 
@@ -55,18 +53,13 @@ func (m *Metrics) setFabrics(nodes []inputs.Node, fabrics []topology.FabricVerdi
 // setMembership counts verdicts.
 func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict) {
 	counts := make(map[string]int)
-	unready := 0
 	for _, v := range verdicts {
 		counts[v.Reason]++
-		if v.Problem() {
-			unready++
-		}
 	}
 	m.members.Reset()
 	for reason, n := range counts {
 		m.members.WithLabelValues(reason).Set(float64(n))
 	}
-	m.unready.Set(float64(unready))
 	m.domain.Reset()
 	if d.UID != "" || d.Problem.Reason != "" { // otherwise nodes join none
 		m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, cmp.Or(d.Problem.Reason, d.Note.Reason)).Set(1)

@@ -42,7 +42,7 @@ func newSite(nodes int, m *domain) *site {
 		s.snap.Nodes = append(s.snap.Nodes, inputs.Node{Name: name})
 		s.snap.Reports[name] = &topology.Node{Name: name, GPUs: []topology.GPU{fabricGPU(0, nil), fabricGPU(1, nil)}, Domain: topology.NVLinkDomain{Clique: topology.Clique{ClusterUUID: topology.UUID{1}}}}
 	}
-	o := Options{Setter: s, Publications: 1, Fabrics: new(fabric.Site), Writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "writes"})}
+	o := Options{Setter: s, Publications: 1, Fabrics: new(fabric.Site)}
 	if m != nil {
 		o.Membership = m
 	}

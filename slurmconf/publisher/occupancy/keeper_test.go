@@ -331,7 +331,7 @@ quoin_job_split_segments{got="3+3+2",job_id="1",publication="default",segment="4
 	if err != nil {
 		t.Error(err)
 	}
-	if n, err := testutil.GatherAndCount(reg); err != nil || n != 11 {
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 10 {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

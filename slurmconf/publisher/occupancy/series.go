@@ -21,7 +21,6 @@ const maxJobs, maxInfos = 1000, 10_000
 
 var (
 	labels     = []string{"publication", "topology", "job_id"}
-	answered   = prometheus.NewDesc("quoin_publisher_slurm_answer_timestamp_seconds", "When Slurm last said which jobs run.", []string{"publication"}, nil)
 	blocks     = prometheus.NewDesc("quoin_job_blocks", "Blocks that a running job of two nodes or more uses.", labels, nil)
 	fewest     = prometheus.NewDesc("quoin_job_fewest_blocks", "The fewest of a running job's blocks that are large enough for it, without other jobs.", labels, nil)
 	split      = prometheus.NewDesc("quoin_job_split_segments", "Segments of a running job that are not together. got has the nodes in each block.", append(slices.Clone(labels), "segment", "got"), nil)
@@ -80,7 +79,7 @@ func (s *Series) Clear() {
 
 // Describe implements prometheus.Collector.
 func (*Series) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{answered, blocks, fewest, split, leaves, fewestLeaf, info, free, maximum, stranded, nodes, unavailable} {
+	for _, d := range []*prometheus.Desc{blocks, fewest, split, leaves, fewestLeaf, info, free, maximum, stranded, nodes, unavailable} {
 		ch <- d
 	}
 }
@@ -98,7 +97,6 @@ func (s *Series) Collect(ch chan<- prometheus.Metric) {
 		if view.Asked.IsZero() {
 			continue
 		}
-		ch <- prometheus.MustNewConstMetric(answered, prometheus.GaugeValue, float64(view.Asked.Unix()), name)
 		wide, _ := largest(view.Jobs, maxJobs, func(j *Job) bool { return j.nodes() > 1 })
 		for _, j := range wide {
 			for i := range j.Judgements {

@@ -164,7 +164,7 @@ func Diff(old, next *Plan) Changes {
 	}
 	slices.SortFunc(c.Moves, func(a, b Move) int { return strings.Compare(a.Node, b.Node) })
 	c.sayWhy(next)
-	c.Displaced, _ = placement.Moved(&old.Plan, &next.Plan)
+	c.Displaced = placement.Moved(&old.Plan, &next.Plan)
 	c.Units = units(old, next)
 	c.compareDevices(old, next, before, after)
 	return c

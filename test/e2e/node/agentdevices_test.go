@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -55,7 +54,6 @@ func startExporter(t *testing.T) *exporter {
 func TestDCGMIDs(t *testing.T) {
 	t.Parallel()
 	e, p := startExporter(t), newAgentProcess(t)
-	maps, run := p.node.Mapping(), p.node.Run()
 	config := filepath.Join(p.dir, "quoin.yaml")
 	text := fmt.Sprintf("agent:\n  dcgmExporter: %s/metrics\n", e.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -66,26 +64,19 @@ func TestDCGMIDs(t *testing.T) {
 	cmd := p.onNVML(programs.QuoinTest(t), 550, m, "20ms")
 	cmd.Args = append(cmd.Args, "--config", config, "--times", "ids: 50ms")
 	p.start(cmd)
-	p.until("report and inventory", func() bool {
-		_, err := os.Stat(filepath.Join(run, "inventory.json"))
-		return err == nil && p.settled() && p.metric("quoin_agent_report_stored") == 1
-	})
-	writes := p.metric("quoin_agent_report_writes_total") // two where the domain was confirmed after the first
+	p.until("report and inventory", func() bool { return p.hasInventory() && p.settled() && p.metric("quoin_agent_report_stored") == 1 })
+	writes := p.writes() // two where the domain was confirmed after the first
 	if diff := cmp.Diff([]int{3, 4, 5, 6, 7, 0, 1, 2}, reportedIDs(t, p)); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
 
 	// Devices 0 and 4 are NVML's 3 and 7, which are the exporter's 6 and 2.
-	hook := filepath.Join(p.dir, "quoin-hook")
-	programs.PutTest(t, p.dir, programs.Hook)
-	prolog := exec.CommandContext(t.Context(), hook, "prolog", "--run-dir", run)
-	prolog.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,4", "SLURM_JOB_START_TIME=100",
-		"SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
-	if out, err := prolog.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("prolog: %v, %s", err, out)
+	if code, said := p.hook("prolog", "SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,4", "SLURM_JOB_START_TIME=100",
+		"SLURM_CONF="+nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")); code != 0 || said != "" {
+		t.Fatalf("prolog: %d, %s", code, said)
 	}
 	for name, want := range map[string]string{"6": "7\n", "2": "7\n"} {
-		if got, err := os.ReadFile(filepath.Join(maps, name)); err != nil || string(got) != want {
+		if got, err := os.ReadFile(filepath.Join(p.node.Mapping(), name)); err != nil || string(got) != want {
 			t.Errorf("file %s: %q, %v; want %q", name, got, err, want)
 		}
 	}
@@ -105,9 +96,9 @@ func TestDCGMIDs(t *testing.T) {
 	e.shift.Store(4)
 	e.down.Store(false)
 	p.until("the changed ids", func() bool { return strings.Contains(p.report(), `"dcgmID":4,`) && reportedIDs(t, p)[0] == 4 })
-	p.until("their write is counted", func() bool { return p.metric("quoin_agent_report_writes_total") > writes })
-	if n := p.metric("quoin_agent_report_writes_total"); n != writes+1 || writes > 2 {
-		t.Errorf("%v writes first and then %v in all, want one or two, and one", writes, n)
+	p.until("their write is logged", func() bool { return p.writes() > writes })
+	if n := p.writes(); n != writes+1 || writes > 2 {
+		t.Errorf("%d writes first and then %d in all, want one or two, and one", writes, n)
 	}
 }
 

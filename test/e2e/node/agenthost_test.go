@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -71,17 +70,10 @@ func TestAgentHostIMEX(t *testing.T) {
 			return err == nil && is(g)
 		}, func() string { return strings.Join([]string{"the gate is", gateText(g)}, " ") })
 	}
-	programs.PutTest(t, p.dir, programs.Hook)
 	prolog := func(nodes string) (int, string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", run)
-		cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=n1",
-			"SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
-		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState == nil {
-			t.Fatal(err)
-		}
-		return cmd.ProcessState.ExitCode(), string(out)
+		return p.hook("prolog", "SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST="+nodes, "SLURMD_NODENAME=n1",
+			"SLURM_CONF="+nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n"))
 	}
 	ready := func(g *gate.State) bool { return g.Ready && g.Reason == imex.ReasonReady && g.Clique != "" }
 	gateIs("its own service is ready", func(g *gate.State) bool { return ready(g) && len(g.Peers) == 0 })

@@ -142,7 +142,7 @@ func TestAgentKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // a test
 	n := newHookedNode(t)
 	n.startAgent()
-	n.until("the inventory", func() bool { _, err := os.Stat(n.run("inventory.json")); return err == nil })
+	n.until("the inventory", n.hasInventory)
 	watched := make(chan int)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

@@ -19,7 +19,7 @@ func TestHostileRunDirectory(t *testing.T) {
 	t.Parallel()
 	n := newHookedNode(t)
 	n.startAgent()
-	n.until("the inventory", func() bool { _, err := os.Stat(n.run("inventory.json")); return err == nil })
+	n.until("the inventory", n.hasInventory)
 	n.Step("7.extern")
 	n.call("prolog", "7", []string{"0"}, 0)
 

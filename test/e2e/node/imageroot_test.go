@@ -13,8 +13,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 	"github.com/quoin-hpc/quoin/test/rig/put"
@@ -35,7 +35,7 @@ exec chroot "$@"`
 // gives it to a container: alone.
 func TestImageRoot(t *testing.T) {
 	t.Parallel()
-	cache.NeedTest(t, "base of Quoin's image", images.Base)
+	need.Rig(t, "base of Quoin's image", images.Base)
 	base, err := images.Base(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	n := newHookedNode(t)
 	n.change("faults:\n- {node: n1, gpu: 1, use: {processes: 1, utilization: 80, smActivity: 40, memoryMiB: 1024, power: 500}}\n")
 	n.startAgent()
-	n.until("the inventory", func() bool { _, err := os.Stat(n.run("inventory.json")); return err == nil })
+	n.until("the inventory", n.hasInventory)
 	n.Step("7.extern")
 	begun := time.Now()
 	n.call("prolog", "7", []string{"0", "1"}, 0)

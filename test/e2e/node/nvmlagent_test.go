@@ -28,10 +28,7 @@ import (
 func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 	t.Helper()
 	p := runNVMLAgent(t, driver, m)
-	p.until("report and inventory", func() bool {
-		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
-		return err == nil && p.settled() && p.metric("quoin_agent_probe_up") == 1
-	})
+	p.until("report and inventory", func() bool { return p.hasInventory() && p.settled() && p.metric("quoin_agent_probe_up") == 1 })
 	return p
 }
 
@@ -95,12 +92,12 @@ func TestNVMLAgent(t *testing.T) {
 	} else if diff := cmp.Diff(inventory.Entries, after.Entries); diff != "" || after.Clique != "" {
 		t.Errorf("inventory without minor numbers: clique %q, entries (-was +is):\n%s", after.Clique, diff)
 	}
-	probe := p.probe()
+	ended := endOf(p.probe())
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v: want exit status 0", err)
 	}
-	p.until("the probe ends", func() bool { return gone(probe) })
+	p.until("the probe ends", ended)
 }
 
 // TestNVMLAgentOutlives has a call of the library end the probe or hang: the
@@ -122,7 +119,7 @@ func TestNVMLAgentOutlives(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "gb200")
 			p := startNVMLAgent(t, 580, m)
-			report, before, first := p.report(), p.files(), p.probe()
+			report, before, firstEnded := p.report(), p.files(), endOf(p.probe())
 			m.Change(tt.statement)
 			restarts := fmt.Sprintf("quoin_agent_probe_restarts_total{reason=%q}", tt.reason)
 			p.until("the end of the probe is counted", func() bool { return p.metric(restarts) > 0 })
@@ -133,15 +130,15 @@ func TestNVMLAgentOutlives(t *testing.T) {
 				t.Errorf("files written (-before +after):\n%s", diff)
 			}
 			p.until("/readyz", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
-			p.until("the first probe has gone", func() bool { return gone(first) })
+			p.until("the first probe has gone", firstEnded)
 			m.Change("gpu 3\nfabric completed 0 00 0 2")
 			p.until("a new probe reports", func() bool { return strings.Contains(p.report(), "unhealthy") && p.metric("quoin_agent_probe_up") == 1 })
-			last := p.probe()
+			lastEnded := endOf(p.probe())
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
 			if err := p.cmd.Wait(); err != nil {
 				t.Errorf("%v: want exit status 0", err)
 			}
-			p.until("no probe is left", func() bool { return gone(last) })
+			p.until("no probe is left", lastEnded)
 			if !strings.Contains(p.log.String(), tt.log) {
 				t.Errorf("no word of %q in the log:\n%s", tt.log, &p.log)
 			}
@@ -173,12 +170,12 @@ func TestNVMLAgentEndsHungProbe(t *testing.T) {
 			}
 			p.until("the probe hangs", func() bool { return m.Hung() && p.probe() != 0 })
 			p.until("/readyz answers", func() bool { code, _ := p.get("/readyz"); return code == tt.ready })
-			probe := p.probe()
+			ended := endOf(p.probe())
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
 			if err := p.cmd.Wait(); err != nil {
 				t.Errorf("%v: want exit status 0", err)
 			}
-			p.until("the probe ends", func() bool { return gone(probe) })
+			p.until("the probe ends", ended)
 		})
 	}
 }
@@ -209,12 +206,9 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 	p.until("the lost GPU is counted", func() bool {
 		return p.metric(`quoin_gpus{state="lost"}`) == 1 && p.metric(`quoin_gpus{state="idle"}`) == 7
 	})
-	programs.PutTest(t, p.dir, programs.Hook)
-	hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), append([]string{"prolog"}, p.node.Hook()...)...)
-	hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5", "SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
-	said, err := hook.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "/dev/nvidia4 is lost: the exporter has no id for it") {
-		t.Errorf("%v, said %s", err, said)
+	code, said := p.hook("prolog", "SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5", "SLURM_CONF="+nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n"))
+	if code != 0 || !strings.Contains(said, "/dev/nvidia4 is lost: the exporter has no id for it") {
+		t.Errorf("%d, said %s", code, said)
 	}
 	for exporterID, want := range map[string]bool{"0": true, "6": true, "4": false, "5": false, "7": false} {
 		if _, err := os.Stat(filepath.Join(p.node.Mapping(), exporterID)); (err == nil) != want {

@@ -159,9 +159,9 @@ func TestNVMLAgentReloadedDriver(t *testing.T) {
 		})
 	}
 	event("79")
-	first := p.probe()
+	ended := endOf(p.probe())
 	m.Change("gpu 3", "call nvmlDeviceGetHandleByIndex_v2 error 1")
-	p.until("the probe ends", func() bool { return gone(first) })
+	p.until("the probe ends", ended)
 	m.Change()
 	event("48")
 	if n, err := topology.ParseReport("report", []byte(p.report())); err != nil || !slices.Equal(n.GPUs[2].Xids, []int{48, 79}) {

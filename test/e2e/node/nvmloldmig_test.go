@@ -5,13 +5,11 @@ package node_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
-	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
 // TestNVMLOldMIG has MIG devices whose UUIDs name GPU, GPU instance and compute instance, as drivers before 470
@@ -27,13 +25,11 @@ func TestNVMLOldMIG(t *testing.T) {
 		"gpu 1", "migdevice none", "migdevice 0 "+old(1, "1/0")+" 1 0 NVIDIA A100-SXM4-40GB MIG 1c.3g.20gb", "migdevice 1 "+old(1, "1/1")+" 1 1 NVIDIA A100-SXM4-40GB MIG 2c.3g.20gb")
 	m.RealBoot()
 	p := startNVMLAgent(t, 550, m)
-	programs.PutTest(t, p.dir, programs.Hook)
 	hook := func(verb, job, uuid string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), append([]string{verb}, p.node.Hook()...)...)
-		cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES=" + uuid, "SLURM_JOB_START_TIME=1790000000", "SLURM_JOB_END_TIME=2000000000", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n1"}
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s of job %s: %v: %s", verb, job, err, out)
+		code, said := p.hook(verb, "SLURM_JOB_ID="+job, "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES="+uuid, "SLURM_JOB_START_TIME=1790000000", "SLURM_JOB_END_TIME=2000000000", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n1")
+		if code != 0 || said != "" {
+			t.Errorf("%s of job %s: %d: %s", verb, job, code, said)
 		}
 	}
 	label := func(id string) string {

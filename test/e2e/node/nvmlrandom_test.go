@@ -75,15 +75,15 @@ func TestNVMLAtRandom(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(p.dir, "*", ".new-*")); len(left) > 0 || err != nil {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if n := p.metric("quoin_agent_report_writes_total"); n > 3*steps {
-		t.Errorf("%v writes of %d steps", n, steps)
+	if n := p.writes(); n > 3*steps {
+		t.Errorf("%d writes of %d steps", n, steps)
 	}
-	probe := p.probe()
+	ended := endOf(p.probe())
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Wait(); err != nil || !gone(probe) {
-		t.Errorf("the agent ended with %v, its probe has ended: %t", err, gone(probe))
+	if err := p.cmd.Wait(); err != nil || !ended() {
+		t.Errorf("the agent ended with %v, its probe has ended: %t", err, ended())
 	}
 }
 

@@ -30,25 +30,22 @@ func newNVMLJob(t *testing.T) *nvmlJob {
 	agent := p.onNVML(programs.QuoinTest(t), 580, m, "50ms")
 	agent.Args = append(agent.Args, "--times", "sample: 1h", "--times", "sweep: 100ms")
 	p.start(agent)
-	p.until("inventory", func() bool { return p.settled() && p.metric("quoin_agent_probe_up") == 1 })
-	programs.PutTest(t, p.dir, programs.Hook)
+	p.until("report and inventory", func() bool { return p.hasInventory() && p.settled() && p.metric("quoin_agent_probe_up") == 1 })
 	return &nvmlJob{p, m, filepath.Join(p.dir, "run"), "4711"}
 }
 
 func (j *nvmlJob) hook(verb string) string {
 	j.t.Helper()
-	cmd := exec.CommandContext(j.t.Context(), filepath.Join(j.dir, "quoin-hook"), verb, "--run-dir", j.run, "--mapping-dir", j.node.Mapping())
-	cmd.Env = []string{"SLURM_JOB_ID=" + j.id, "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
 	var uuids []string
 	for i := range 8 {
 		uuids = append(uuids, fmt.Sprintf("GPU-01000100-0000-0000-0000-%012d", i))
 	}
-	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+strings.Join(uuids, ","))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		j.t.Fatalf("%s: %v\n%s", verb, err, out)
+	code, said := j.agentProcess.hook(verb, "SLURM_JOB_ID="+j.id, "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07",
+		"SLURM_JOB_END_TIME=2000000000", "CUDA_VISIBLE_DEVICES="+strings.Join(uuids, ","))
+	if code != 0 {
+		j.t.Fatalf("%s: %d\n%s", verb, code, said)
 	}
-	return string(out)
+	return said
 }
 
 // begin runs the Prolog, and waits for the first sample.

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/nodeagent/process"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	fake "github.com/quoin-hpc/quoin/test/rig/nvml"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
@@ -121,8 +119,7 @@ func TestProbeIMEX(t *testing.T) {
 		}
 		return hangs != 0
 	})
-	// Another process may get its number after it has ended.
-	asked := process.Read("/proc", strconv.Itoa(hangs))
+	ended := endOf(hangs)
 	m.Change("gpu 0\nfabric completed 15 00 0 0")
 	until("NVML's change", func(n *topology.Node) bool { return n.GPUs[0].Fabric.Status == "GPU_IS_LOST" })
 	_ = stdin.Close()
@@ -131,9 +128,7 @@ func TestProbeIMEX(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: want exit status 0", err)
 	}
-	await.Until(t, "the end of nvidia-imex-ctl with the probe", func() bool {
-		return gone(hangs) || process.Read("/proc", strconv.Itoa(hangs)).Start != asked.Start
-	})
+	await.Until(t, "the end of nvidia-imex-ctl with the probe", ended)
 }
 
 // TestDiscoverIMEX shows what the machine says of IMEX, and why something is not

@@ -2,6 +2,9 @@
 package await
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -29,5 +32,23 @@ func Until(t testing.TB, what string, is func() bool, more ...func() string) {
 			t.Fatalf("not within %s: %s", Limit, what)
 		}
 		time.Sleep(pause)
+	}
+}
+
+// NoError waits outside a test until ask returns no error. After Limit, or when the context ends, it
+// returns the last error of ask and the reason why the context has ended.
+func NoError(ctx context.Context, what string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Limit, fmt.Errorf("not within %s", Limit))
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, errors.Join(context.Cause(ctx), err))
+		case <-time.After(pause):
+		}
 	}
 }

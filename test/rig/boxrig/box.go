@@ -4,7 +4,6 @@
 package boxrig
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +12,16 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // Box is a cluster that runs.
@@ -185,21 +185,12 @@ func (b *Box) Command(ctx context.Context, args ...string) *exec.Cmd {
 func (b *Box) kubectl(ctx context.Context, input string, args []string) (string, error) {
 	cmd := b.Command(ctx, args...)
 	cmd.Stdin = strings.NewReader(input)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out.String())
-	}
-	return out.String(), nil
+	return process.Output(cmd)
 }
 
 // Helm runs Helm as the administrator and returns its output.
 func (b *Box) Helm(ctx context.Context, args ...string) (string, error) {
-	out, err := b.Shell(ctx, `exec helm "$@"`, args...).CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("helm %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
+	return process.Output(b.Shell(ctx, `exec helm "$@"`, args...))
 }
 
 // Shell is a script of the administrator's, not started. It has kubectl and helm in its path.
@@ -242,7 +233,7 @@ func (b *Box) startNodes(ctx context.Context, archives []string) error {
 
 // nodesReady waits until all nodes are.
 func (b *Box) nodesReady(ctx context.Context) error {
-	return Until(ctx, "nodes ready", func(ctx context.Context) error {
+	return await.NoError(ctx, "nodes ready", func(ctx context.Context) error {
 		nodes, err := b.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -260,24 +251,4 @@ func (b *Box) nodesReady(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// limit bounds each wait for a program.
-const limit = 3 * time.Minute
-
-// Until asks until there is no error, for some minutes at most.
-func Until(ctx context.Context, what string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
@@ -82,7 +83,7 @@ func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, arc
 	if err := m.Daemon(ctx, "containerd", b.built.containerd+"/containerd", "-c", "/etc/containerd/config.toml"); err != nil {
 		return err
 	}
-	err := Until(ctx, "start containerd", func(context.Context) error {
+	err := await.NoError(ctx, "start containerd", func(context.Context) error {
 		if log := m.Log("containerd"); !strings.Contains(log, "containerd successfully booted") {
 			return fmt.Errorf("it is not ready: %s", log)
 		}

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/test/rig/await"
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 )
 
 const adminToken = "admin-token"
@@ -63,7 +66,7 @@ func (b *Box) startPlane(ctx context.Context) error {
 		if d.ready == "" {
 			continue
 		}
-		err := Until(ctx, "start the API server", func(ctx context.Context) error {
+		err := await.NoError(ctx, "start the API server", func(ctx context.Context) error {
 			_, err := b.Client().Discovery().RESTClient().Get().AbsPath(d.ready).DoRaw(ctx)
 			return err
 		})
@@ -105,11 +108,5 @@ func (b *Box) writePlane() error {
 func nodeToken(node string) string { return node + "-token" }
 
 func kubeconfig(token string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: box, cluster: {server: "https://%s:6443", insecure-skip-tls-verify: true}}]
-users: [{name: user, user: {token: "%s"}}]
-contexts: [{name: box, context: {cluster: box, user: user}}]
-current-context: box
-`, address(1), token)
+	return kuberig.KubeconfigText("https://"+address(1)+":6443", token)
 }

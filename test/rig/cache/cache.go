@@ -3,7 +3,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,24 +62,4 @@ func folder(name string, build func(staging string) error) (string, error) {
 		return "", err
 	}
 	return dir, os.Rename(staging, dir)
-}
-
-// NeedTest skips a short run. It fails a test on real parts that are not installed, before the test
-// has worked or waited for anything.
-func NeedTest(t testing.TB, what string, find func(context.Context) (string, error)) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real " + what)
-	}
-	if _, err := find(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// NeedRoot fails a test that makes namespaces or mounts without root's rights.
-func NeedRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this user is not root, and the test makes namespaces and mounts: run it as root. Tests with -short need no root")
-	}
 }

@@ -23,9 +23,11 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/quoin-hpc/quoin/test/rig/await"
 )
 
-// patience is the longest wait for a condition, for a machine that is busy with other tests.
+// patience is the longest time of a step, for a machine that is busy with other tests.
 const patience = 2 * time.Minute
 
 // programs are the names of Debian's Chromium. The shell without a screen is smaller.
@@ -152,13 +154,20 @@ func (b *Browser) Requests() []string {
 	return append([]string(nil), b.requests...)
 }
 
-func (b *Browser) do(what string, steps ...chromedp.Action[chromedp.Void]) error {
+// ask asks the page for something, for as long as the rig has patience.
+func ask[T any](b *Browser, what string, of func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+	got, err := of(ctx)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
 	}
-	return nil
+	return got, err
+}
+
+func (b *Browser) do(what string, steps ...chromedp.Action[chromedp.Void]) error {
+	_, err := ask(b, what, func(ctx context.Context) (bool, error) { return true, chromedp.Do(ctx, steps...) })
+	return err
 }
 
 // Open loads a page.
@@ -166,35 +175,25 @@ func (b *Browser) Open(url string) error { return b.do("open "+url, chromedp.Nav
 
 // Eval evaluates an expression in the page. into gets its value by way of JSON, and may be nil.
 func (b *Browser) Eval(expression string, into any) error {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+") ?? 'null'"))
-	if err == nil && into != nil {
-		err = json.Unmarshal([]byte(text), into)
-	}
-	if err != nil {
-		return fmt.Errorf("evaluate %s: %w", expression, err)
-	}
-	return nil
+	_, err := ask(b, "evaluate "+expression, func(ctx context.Context) (bool, error) {
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+") ?? 'null'"))
+		if err == nil && into != nil {
+			err = json.Unmarshal([]byte(text), into)
+		}
+		return true, err
+	})
+	return err
 }
 
 // Wait waits until an expression is true.
 func (b *Browser) Wait(expression string) error {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	for {
+	return await.NoError(b.ctx, "wait for "+expression, func(ctx context.Context) error {
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
-		switch {
-		case err == nil && is:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("wait for %s: it is not true after %s: %w", expression, patience, errors.Join(err, ctx.Err()))
+		if err == nil && !is {
+			err = errors.New("it is not true")
 		}
-		select { // a page that is being loaded has no answer yet
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return err // a page that is being loaded has no answer yet
+	})
 }
 
 // Click clicks the first element of a CSS selector with the mouse.
@@ -217,23 +216,17 @@ func (b *Browser) Choose(selector, value string) error {
 
 // Picture returns the window as PNG.
 func (b *Browser) Picture() ([]byte, error) {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		return nil, fmt.Errorf("take a picture: %w", err)
-	}
-	return png, nil
+	return ask(b, "take a picture", func(ctx context.Context) ([]byte, error) { return chromedp.Run(ctx, chromedp.CaptureScreenshot()) })
 }
 
 // Spoken returns what a screen reader finds: role and name of each element that it does not pass
 // over, in the order of the page.
 func (b *Browser) Spoken() (out []string, err error) {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	tree, err := chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	tree, err := ask(b, "read the accessibility tree", func(ctx context.Context) (accessibility.GetFullAXTreeResult, error) {
+		return chromedp.Call(ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read the accessibility tree: %w", err)
+		return nil, err
 	}
 	for _, n := range tree.Nodes {
 		if !n.Ignored && n.Role != nil {

@@ -3,7 +3,7 @@ package chromerig
 import (
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
@@ -11,7 +11,7 @@ import (
 // that does not start fails it.
 func StartTest(t testing.TB, o Options) *Browser {
 	t.Helper()
-	cache.NeedTest(t, "Chromium", find)
+	need.Rig(t, "Chromium", find)
 	slots.Take(t, slots.Browser)
 	b, err := Start(t.Context(), o)
 	if err != nil {

@@ -10,8 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // Unpack returns the folder that has the files, but for usr/share, of some packages of the machine's Debian
@@ -61,8 +66,26 @@ func fetch(ctx context.Context, tree string, packages []string) error {
 }
 
 func run(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	_, err := process.Output(exec.CommandContext(ctx, name, args...))
+	return err
+}
+
+// scriptTime bounds a script.
+const scriptTime = 3 * time.Minute
+
+// Script runs a script of bash in dir. It is the first process of new namespaces, for the network, for
+// processes and for what flags name, so all that it starts ends with it. Its programs find the libraries of
+// the tree. Its first two arguments are the tree and dir.
+func Script(ctx context.Context, script, tree, dir string, flags uintptr, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, scriptTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", script, "bash", tree, dir}, args...)...)
+	cmd.Dir = dir // programs such as ibnetdiscover make folders where they run
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+Libraries(tree))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags | unix.CLONE_NEWNET | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 10 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
 }

@@ -1,22 +1,16 @@
 package ibrig
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 )
 
 //go:embed discover.sh
@@ -29,9 +23,6 @@ func Build(ctx context.Context) (string, error) {
 
 // maxPorts is the most ports that InfiniBand knows.
 const maxPorts = 254
-
-// discoverTime bounds a simulation.
-const discoverTime = 3 * time.Minute
 
 // Discover lets the real ibsim simulate a fabric, and returns what the real ibnetdiscover says in it: at
 // one node of each part that cables join, in the order of the nodes. It works in dir.
@@ -52,18 +43,9 @@ func Discover(ctx context.Context, dir string, f *Fabric) ([]string, error) {
 		ports += e.ports + 1
 	}
 	hosts := f.hosts()
-	args := append([]string{"-c", discoverScript, "discover.sh", tree, dir, strconv.Itoa(len(f.ends)), strconv.Itoa(len(f.Switches)), strconv.Itoa(ports)}, hosts...)
-	ctx, cancel := context.WithTimeout(ctx, discoverTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", args...)
-	cmd.Dir = dir // ibnetdiscover makes a folder there, by its process id
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+debian.Libraries(tree))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 10 * time.Second
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fail(fmt.Errorf("%w\n%s", err, said.Bytes()))
+	args := append([]string{strconv.Itoa(len(f.ends)), strconv.Itoa(len(f.Switches)), strconv.Itoa(ports)}, hosts...)
+	if err := debian.Script(ctx, discoverScript, tree, dir, 0, args...); err != nil {
+		return fail(err)
 	}
 	texts := make([]string, len(hosts))
 	for i := range texts {
@@ -79,8 +61,8 @@ func Discover(ctx context.Context, dir string, f *Fabric) ([]string, error) {
 // DiscoverTest is Discover for a test. A short run skips the test; a simulation that fails fails it.
 func DiscoverTest(t testing.TB, f *Fabric) []string {
 	t.Helper()
-	cache.NeedTest(t, "ibnetdiscover", Build)
-	cache.NeedRoot(t)
+	need.Rig(t, "ibnetdiscover", Build)
+	need.Root(t)
 	texts, err := Discover(t.Context(), t.TempDir(), f)
 	if err != nil {
 		t.Fatal(err)

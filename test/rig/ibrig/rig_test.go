@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/test/rig/golden"
 )
 
 // TestRealIBNetDiscover compares the text of each kind of fabric with what is true of it: the
@@ -62,8 +63,6 @@ func TestRealIBNetDiscover(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "record what ibnetdiscover says")
-
 // recorded are fabrics of which a real ibnetdiscover has said what is in folder recorded, for tests
 // without one.
 func recorded() map[string]*Fabric {
@@ -104,7 +103,7 @@ func TestRealRecorded(t *testing.T) {
 func record(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join("recorded", name+".gz")
-	if *update {
+	if golden.Updating() {
 		var out bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // there is such a level
 		_, err := w.Write(date.ReplaceAll([]byte(text), []byte("generated on Thu Nov 26 20:00:00 2026")))

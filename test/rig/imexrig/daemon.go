@@ -59,30 +59,38 @@ func (n *Node) enter(ctx context.Context, v view, pod *corev1.Pod, p *process) (
 		return false, n.makeClique(ctx, pod, p)
 	}
 	clique = clique.DeepCopy()
-	entry, status := entryOf(clique, n.name), statusOf(pod)
+	changed, err := n.change(&clique.Daemons, v, pod, p)
+	if err != nil || !changed {
+		return err == nil, err
+	}
+	own(clique, pod)
+	return false, n.writeClique(ctx, clique)
+}
+
+// change makes the daemon's entry what it is to be, and reports whether it was another.
+func (n *Node) change(entries *[]*nvapi.ComputeDomainDaemonInfo, v view, pod *corev1.Pod, p *process) (changed bool, err error) {
+	entry, status := entryOf(*entries, n.name), statusOf(pod)
 	switch {
 	case v.lost && entry == nil:
-		return true, nil
+		return false, nil
 	case v.lost:
-		clique.Daemons = slices.DeleteFunc(clique.Daemons, func(d *nvapi.ComputeDomainDaemonInfo) bool { return d.NodeName == n.name })
+		*entries = slices.DeleteFunc(*entries, func(d *nvapi.ComputeDomainDaemonInfo) bool { return d == entry })
 	case entry == nil:
-		index, err := freeIndex(clique.Daemons)
+		index, err := freeIndex(*entries, p.clique)
 		if err != nil {
 			return false, err
 		}
-		own(clique, pod)
-		clique.Daemons = append(clique.Daemons, &nvapi.ComputeDomainDaemonInfo{
+		*entries = append(*entries, &nvapi.ComputeDomainDaemonInfo{
 			NodeName: n.name, IPAddress: p.address, CliqueID: p.clique, Index: index, Status: nvapi.ComputeDomainStatusNotReady,
 		})
 	case entry.IPAddress != p.address:
-		own(clique, pod)
 		entry.IPAddress = p.address
 	case entry.Status != status && !v.frozen:
 		entry.Status = status
 	default:
-		return true, nil
+		return false, nil
 	}
-	return false, n.writeClique(ctx, clique)
+	return true, nil
 }
 
 func statusOf(pod *corev1.Pod) string {
@@ -120,9 +128,9 @@ func (f *Fleet) clique(domain, id string) *nvapi.ComputeDomainClique {
 	return obj.(*nvapi.ComputeDomainClique)
 }
 
-// entryOf returns a node's entry in a clique, nil where it has none.
-func entryOf(clique *nvapi.ComputeDomainClique, node string) *nvapi.ComputeDomainDaemonInfo {
-	for _, d := range clique.Daemons {
+// entryOf returns a node's entry, nil where it has none.
+func entryOf(entries []*nvapi.ComputeDomainDaemonInfo, node string) *nvapi.ComputeDomainDaemonInfo {
+	for _, d := range entries {
 		if d.NodeName == node {
 			return d
 		}
@@ -130,10 +138,10 @@ func entryOf(clique *nvapi.ComputeDomainClique, node string) *nvapi.ComputeDomai
 	return nil
 }
 
-// freeIndex returns the lowest that no daemon has.
-func freeIndex(daemons []*nvapi.ComputeDomainDaemonInfo) (int, error) {
+// freeIndex returns the lowest that no daemon of the clique has.
+func freeIndex(entries []*nvapi.ComputeDomainDaemonInfo, clique string) (int, error) {
 	for index := range MaxDaemons {
-		if !slices.ContainsFunc(daemons, func(d *nvapi.ComputeDomainDaemonInfo) bool { return d.Index == index }) {
+		if !slices.ContainsFunc(entries, func(d *nvapi.ComputeDomainDaemonInfo) bool { return d.CliqueID == clique && d.Index == index }) {
 			return index, nil
 		}
 	}

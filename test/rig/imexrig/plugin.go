@@ -85,7 +85,7 @@ func (f *Fleet) domain(uid string) *nvapi.ComputeDomain {
 // for a node without one, by the domain's status.
 func (n *Node) memberReady(clique string, domain *nvapi.ComputeDomain) bool {
 	if object := n.fleet.clique(string(domain.UID), clique); object != nil {
-		if d := entryOf(object, n.name); d != nil && d.Status == nvapi.ComputeDomainStatusReady {
+		if d := entryOf(object.Daemons, n.name); d != nil && d.Status == nvapi.ComputeDomainStatusReady {
 			return true
 		}
 	}

@@ -3,7 +3,6 @@ package imexrig
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,35 +25,17 @@ func (n *Node) enterStatus(ctx context.Context, v view, pod *corev1.Pod, p *proc
 		return false, fmt.Errorf("ComputeDomain not found: %s", p.domain)
 	}
 	domain = domain.DeepCopy()
-	var entry *nvapi.ComputeDomainNode
-	var beside []*nvapi.ComputeDomainDaemonInfo
+	var entries []*nvapi.ComputeDomainDaemonInfo
 	for _, e := range domain.Status.Nodes {
-		switch {
-		case e.Name == n.name:
-			entry = e
-		case e.CliqueID == p.clique:
-			beside = append(beside, &nvapi.ComputeDomainDaemonInfo{Index: e.Index})
-		}
+		entries = append(entries, &nvapi.ComputeDomainDaemonInfo{NodeName: e.Name, IPAddress: e.IPAddress, CliqueID: e.CliqueID, Index: e.Index, Status: e.Status})
 	}
-	switch status := statusOf(pod); {
-	case v.lost && entry == nil:
-		return true, nil
-	case v.lost:
-		domain.Status.Nodes = slices.DeleteFunc(domain.Status.Nodes, func(e *nvapi.ComputeDomainNode) bool { return e == entry })
-	case entry == nil:
-		index, err := freeIndex(beside)
-		if err != nil {
-			return false, err
-		}
-		domain.Status.Nodes = append(domain.Status.Nodes, &nvapi.ComputeDomainNode{
-			Name: n.name, IPAddress: p.address, CliqueID: p.clique, Index: index, Status: nvapi.ComputeDomainStatusNotReady,
-		})
-	case entry.IPAddress != p.address:
-		entry.IPAddress = p.address
-	case entry.Status != status && !v.frozen:
-		entry.Status = status
-	default:
-		return true, nil
+	changed, err := n.change(&entries, v, pod, p)
+	if err != nil || !changed {
+		return err == nil, err
+	}
+	domain.Status.Nodes = nil
+	for _, e := range entries {
+		domain.Status.Nodes = append(domain.Status.Nodes, &nvapi.ComputeDomainNode{Name: e.NodeName, IPAddress: e.IPAddress, CliqueID: e.CliqueID, Index: e.Index, Status: e.Status})
 	}
 	if _, err := n.fleet.nvidia.ResourceV1beta1().ComputeDomains(domain.Namespace).UpdateStatus(ctx, domain, metav1.UpdateOptions{}); err != nil {
 		return false, fmt.Errorf("write status of domain %s/%s: %w", domain.Namespace, domain.Name, err)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/kuberig"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 )
 
 // StartTest starts a cluster with the whole control plane, the driver's controller
@@ -14,7 +14,7 @@ import (
 func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 	t.Helper()
 	kuberig.NeedTest(t)
-	cache.NeedRoot(t)
+	need.Root(t)
 	start := kuberig.StartTest
 	if o.Own {
 		start = kuberig.StartOwnTest

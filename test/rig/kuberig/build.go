@@ -54,7 +54,7 @@ const chart = "deployments/helm/dra-driver-nvidia-gpu"
 // rig runs when it is not there: about ten minutes on two cores. Each module has a
 // folder of its own, which is built again only if the module's go.mod has changed.
 func Build(ctx context.Context) (string, error) {
-	for _, m := range []modules.Module{monitoringModule, kueueModule, etcdModule, helmModule} {
+	for _, m := range []modules.Module{Monitoring.module, Kueue.module, etcdModule, helmModule} {
 		if _, err := m.Folder(ctx); err != nil {
 			return "", err
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -16,29 +15,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 )
-
-// driverFolder returns the folder of the driver that the cluster runs.
-func (c *Cluster) driverFolder(ctx context.Context) (string, error) {
-	m, err := driverModule(c.Driver)
-	if err != nil {
-		return "", err
-	}
-	return m.Folder(ctx)
-}
-
-// ApplyComputeDomainCRDs makes the types ComputeDomain and ComputeDomainClique
-// known, from the driver's own files, and waits until they are served.
-func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
-	dir, err := c.driverFolder(ctx)
-	if err != nil {
-		return err
-	}
-	crds := filepath.Join(dir, chart, "crds")
-	if err := c.Objects().Apply(ctx, crds); err != nil {
-		return fmt.Errorf("apply CRDs: %w", err)
-	}
-	return nil
-}
 
 // ApplyDeviceClasses makes the DeviceClasses of channels and daemons as the
 // driver's chart has them.
@@ -53,14 +29,19 @@ func (c *Cluster) ApplyDeviceClasses(ctx context.Context) error {
 	return nil
 }
 
+// driverFolder returns the folder of a release of NVIDIA's DRA driver.
+func driverFolder(ctx context.Context, release string) (string, error) {
+	m, err := driverModule(release)
+	if err != nil {
+		return "", err
+	}
+	return m.Folder(ctx)
+}
+
 // DriverObjects returns the folder of the CRDs of a release of NVIDIA's DRA driver, and
 // its DeviceClasses.
 func DriverObjects(ctx context.Context, release string) (crds, classes string, err error) {
-	m, err := driverModule(release)
-	if err != nil {
-		return "", "", err
-	}
-	dir, err := m.Folder(ctx)
+	dir, err := driverFolder(ctx, release)
 	if err != nil {
 		return "", "", err
 	}
@@ -105,32 +86,24 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 		return fmt.Errorf("make the driver's root folder: %w", err)
 	}
 	address := loopback.Address(9838)
-	cmd := exec.Command("/compute-domain-controller", append([]string{"--kubeconfig=/kubeconfig", "--namespace=" + driverNamespace, "--pod-name=rig", //nolint:noctx,gosec // ended by Stop
+	cmd := exec.Command("/"+driverController, append([]string{"--kubeconfig=/kubeconfig", "--namespace=" + driverNamespace, "--pod-name=rig", //nolint:noctx,gosec // ended by Stop
 		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint=" + address}, more...)...)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
-	if cmd, err = c.start(cmd); err != nil {
-		return err
-	}
-	c.others = append(c.others, cmd)
-	return c.ready(ctx, "compute-domain-controller", answers("http://"+address+"/metrics"))
+	return c.startOther(ctx, driverController, cmd, "http://"+address+"/metrics")
 }
+
+const driverController = "compute-domain-controller"
 
 // StopComputeDomainController ends the driver's controller. Another release of it may be
 // started after that.
 func (c *Cluster) StopComputeDomainController() {
-	c.others = slices.DeleteFunc(c.others, func(cmd *exec.Cmd) bool {
-		if filepath.Base(cmd.Path) != "compute-domain-controller" {
-			return false
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return true
-	})
+	c.others[driverController].Stop()
+	delete(c.others, driverController)
 }
 
 // driverRoot makes a root folder for the driver's controller.
 func (c *Cluster) driverRoot(ctx context.Context) (string, error) {
-	dir, err := c.driverFolder(ctx)
+	dir, err := driverFolder(ctx, c.Driver)
 	if err != nil {
 		return "", err
 	}

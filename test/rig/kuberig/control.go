@@ -35,12 +35,17 @@ func (c *Cluster) startControl(ctx context.Context, name string, args ...string)
 	args = append(args, "--kubeconfig="+c.Kubeconfig(), "--leader-elect=false", "--bind-address="+host, "--secure-port=10257",
 		"--cert-dir="+filepath.Join(c.Dir, name+".certs"), "--kube-api-qps=500", "--kube-api-burst=1000")
 	args = append(args, c.gates...)
-	cmd, err := c.start(exec.Command(filepath.Join(c.bin, name), args...)) //nolint:noctx // ended by Stop
+	return c.startOther(ctx, name, exec.Command(filepath.Join(c.bin, name), args...), "https://"+host+":10257/healthz") //nolint:noctx // ended by Stop
+}
+
+// startOther starts a program beside the API server, and waits until it answers at an address.
+func (c *Cluster) startOther(ctx context.Context, name string, cmd *exec.Cmd, url string) error {
+	p, err := start(cmd, c.Dir)
 	if err != nil {
 		return err
 	}
-	c.others = append(c.others, cmd)
-	return c.ready(ctx, name, answers("https://"+host+":10257/healthz"))
+	c.others[name] = p
+	return p.Ready(ctx, answers(url))
 }
 
 // answers asks whether there is anything at an address, whose certificate is of

@@ -2,13 +2,13 @@ package kuberig
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/quoin-hpc/quoin/test/rig/await"
 )
 
 const domain = `apiVersion: resource.nvidia.com/v1beta1
@@ -45,16 +45,14 @@ func controlPlane(t *testing.T, driver string) {
 		t.Fatal(err)
 	}
 	template := "all-channel"
-	eventually(t, "claim template", func(ctx context.Context) (bool, error) {
+	eventually(t, "claim template", func(ctx context.Context) error {
 		made, err := c.Client().ResourceV1().ResourceClaimTemplates("default").Get(ctx, template, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, err
+		if err != nil {
+			return err
 		}
 		class := made.Spec.Spec.Devices.Requests[0].Exactly.DeviceClassName
 		_, err = c.Client().ResourceV1().DeviceClasses().Get(ctx, class, metav1.GetOptions{})
-		return err == nil, err
+		return err
 	})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "holder"}, Spec: corev1.PodSpec{
 		Containers:     []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "channel"}}}}},
@@ -63,22 +61,22 @@ func controlPlane(t *testing.T, driver string) {
 	if _, err := c.Client().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "claim of the pod, and a word of the scheduler", func(ctx context.Context) (bool, error) {
+	eventually(t, "claim of the pod, and a word of the scheduler", func(ctx context.Context) error {
 		claims, err := c.Client().ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
 		if err != nil || len(claims.Items) != 1 {
-			return false, err
+			return fmt.Errorf("claims %v: %w", claims, err)
 		}
 		pod, err := c.Client().CoreV1().Pods("default").Get(ctx, "holder", metav1.GetOptions{})
-		if err != nil || len(pod.Status.Conditions) == 0 {
-			return false, err
+		if err != nil || len(pod.Status.Conditions) == 0 || pod.Status.Conditions[0].Reason != corev1.PodReasonUnschedulable {
+			return fmt.Errorf("pod %v: %w", pod, err)
 		}
-		return pod.Status.Conditions[0].Reason == corev1.PodReasonUnschedulable, nil
+		return nil
 	})
 }
 
-func eventually(t *testing.T, what string, done wait.ConditionWithContextFunc) {
+func eventually(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true, done); err != nil {
-		t.Fatalf("%s: %v", what, err)
+	if err := await.NoError(t.Context(), what, ask); err != nil {
+		t.Fatal(err)
 	}
 }

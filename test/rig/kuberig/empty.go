@@ -2,7 +2,6 @@ package kuberig
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +23,7 @@ type state struct {
 
 // state returns what the API server has now.
 func (c *Cluster) state(ctx context.Context) (state, error) {
-	contents, err := c.contents(ctx)
+	contents, err := c.etcd.contents(ctx)
 	if err != nil {
 		return state{}, err
 	}
@@ -46,36 +45,18 @@ func (c *Cluster) served() ([]string, error) {
 	return out, nil
 }
 
-// contents returns the values of etcd by their keys, in base64 as etcd's gateway has them.
-func (c *Cluster) contents(ctx context.Context) (map[string]string, error) {
-	var all struct{ KVs []struct{ Key, Value string } }
-	if err := c.askEtcd(ctx, "kv/range", map[string]any{"key": inBase64("/"), "range_end": inBase64("0")}, &all); err != nil {
-		return nil, err
-	}
-	out := map[string]string{}
-	for _, kv := range all.KVs {
-		key, err := base64.StdEncoding.DecodeString(kv.Key)
-		if err != nil {
-			return nil, fmt.Errorf("read etcd: %w", err)
-		}
-		if !slices.ContainsFunc(ownKeys, func(prefix string) bool { return strings.HasPrefix(string(key), prefix) }) {
-			out[string(key)] = kv.Value
-		}
-	}
-	return out, nil
+// reusable is an API server that can be used by one test after another.
+type reusable struct {
+	*Cluster
+	first state // before the first use
 }
-
-// ownKeys are prefixes of keys that the API server writes for itself, again and again.
-var ownKeys = []string{"/registry/masterleases/", "/registry/leases/kube-system/apiserver-", "/registry/peerserverleases/", "/registry/services/endpoints/default/kubernetes", "/registry/endpointslices/default/kubernetes"}
-
-func inBase64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 // empty puts etcd back to what was in it when the API server had started, and empties the
 // audit log. It waits until the API server has taken notice.
-func (c *Cluster) empty(ctx context.Context) error {
+func (c *reusable) empty(ctx context.Context) error {
 	var left []string
 	for range 10 {
-		now, err := c.contents(ctx)
+		now, err := c.etcd.contents(ctx)
 		if err != nil {
 			return err
 		}
@@ -85,7 +66,7 @@ func (c *Cluster) empty(ctx context.Context) error {
 			}
 			return nil
 		}
-		if err := c.putBack(ctx, left); err != nil {
+		if err := c.etcd.putBack(ctx, c.first.contents, left); err != nil {
 			return err
 		}
 		if err := c.noticed(ctx); err != nil {
@@ -96,7 +77,7 @@ func (c *Cluster) empty(ctx context.Context) error {
 }
 
 // changed returns the keys that are new, or gone, or have another value than at first.
-func (c *Cluster) changed(now map[string]string) []string {
+func (c *reusable) changed(now map[string]string) []string {
 	var out []string
 	for key, value := range now {
 		if first, ok := c.first.contents[key]; !ok || first != value {
@@ -112,29 +93,11 @@ func (c *Cluster) changed(now map[string]string) []string {
 	return out
 }
 
-// putBack writes keys as they were at first, and deletes those that are new.
-func (c *Cluster) putBack(ctx context.Context, keys []string) error {
-	var ops []any
-	for _, key := range keys {
-		if value, ok := c.first.contents[key]; ok {
-			ops = append(ops, map[string]any{"request_put": map[string]any{"key": inBase64(key), "value": value}})
-		} else {
-			ops = append(ops, map[string]any{"request_delete_range": map[string]any{"key": inBase64(key)}})
-		}
-	}
-	for part := range slices.Chunk(ops, 100) { // etcd takes 128 at once
-		if err := c.askEtcd(ctx, "kv/txn", map[string]any{"success": part}, &struct{}{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // noticed waits until the API server obeys a new admission policy and obeys it no longer when
 // it is gone. The API server looks at policies once a second, and at everything else that was
 // deleted before them as soon as it hears of it. It also waits until all types are gone that
 // tests have made known.
-func (c *Cluster) noticed(ctx context.Context) error {
+func (c *reusable) noticed(ctx context.Context) error {
 	const name = "rig-emptied"
 	api := c.Client().AdmissionregistrationV1()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -165,7 +128,7 @@ func (c *Cluster) noticed(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err := c.ready(ctx, "kube-apiserver", refused(true)); err != nil {
+	if err := c.server.Ready(ctx, refused(true)); err != nil {
 		return err
 	}
 	if err := api.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -174,10 +137,10 @@ func (c *Cluster) noticed(ctx context.Context) error {
 	if err := api.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	if err := c.ready(ctx, "kube-apiserver", refused(false)); err != nil {
+	if err := c.server.Ready(ctx, refused(false)); err != nil {
 		return err
 	}
-	return c.ready(ctx, "kube-apiserver", func(context.Context) error {
+	return c.server.Ready(ctx, func(context.Context) error {
 		groups, err := c.served()
 		if err == nil && !slices.Equal(groups, c.first.groups) {
 			err = fmt.Errorf("the API server serves %v, want %v", groups, c.first.groups)

@@ -55,8 +55,8 @@ type lender struct {
 	dir string
 
 	mu       sync.Mutex
-	returned sync.Cond  // an API server has been emptied, or has ended
-	idle     []*Cluster // empty
+	returned sync.Cond   // an API server has been emptied, or has ended
+	idle     []*reusable // empty
 	emptying int
 	started  int
 }
@@ -77,7 +77,7 @@ func (l *lender) lend(ctx context.Context, conn net.Conn) {
 
 // take returns an API server that nobody has. It waits for one that is being emptied, because
 // a start costs more.
-func (l *lender) take(ctx context.Context) (*Cluster, error) {
+func (l *lender) take(ctx context.Context) (*reusable, error) {
 	l.mu.Lock()
 	for len(l.idle) == 0 && l.emptying > 0 {
 		l.returned.Wait()
@@ -99,23 +99,24 @@ func (l *lender) take(ctx context.Context) (*Cluster, error) {
 		return nil, err
 	}
 	// The last that a new API server writes is the Service kubernetes, when it is ready already.
-	err = c.ready(ctx, "kube-apiserver", func(ctx context.Context) error {
+	err = c.server.Ready(ctx, func(ctx context.Context) error {
 		_, err := c.Client().CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
 		return err
 	})
+	var first state
 	if err == nil {
-		c.first, err = c.state(ctx)
+		first, err = c.state(ctx)
 	}
 	if err != nil {
 		c.Stop()
 		return nil, err
 	}
-	return c, nil
+	return &reusable{c, first}, nil
 }
 
 // takeBack empties an API server, and ends it if that fails. It closes the connection as soon as
 // the API server counts as coming back. A test that then asks for one waits for this one.
-func (l *lender) takeBack(ctx context.Context, c *Cluster, conn net.Conn) {
+func (l *lender) takeBack(ctx context.Context, c *reusable, conn net.Conn) {
 	l.mu.Lock()
 	l.emptying++
 	l.mu.Unlock()
@@ -157,8 +158,8 @@ func borrow(ctx context.Context, socket, dir string) (*Cluster, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("borrow an API server: %w", errors.New(l.Error))
 	}
-	c := &Cluster{Dir: dir, home: l.Home, host: l.Host, bin: bin, loan: conn}
-	c.kinds = &kinds{api: c.Client().Discovery()} // those of the last loan are gone
+	c := newCluster(dir, l.Home, l.Host, bin) // it knows no kinds of the last loan
+	c.loan = conn
 	_, err = c.kubeconfig("admin", adminToken)
 	return c, err
 }

@@ -2,6 +2,7 @@ package kuberig
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -174,12 +172,12 @@ func deleteObject(ctx context.Context, r dynamic.ResourceInterface, name string)
 	if err := r.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}); err != nil {
 		return err
 	}
-	return poll(ctx, "the end of "+name, func(ctx context.Context) (bool, error) {
+	return await.NoError(ctx, "wait for the end of "+name, func(ctx context.Context) error {
 		now, err := r.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
+		if apierrors.IsNotFound(err) || err == nil && now.GetDeletionTimestamp() == nil {
+			return nil
 		}
-		return err == nil && now.GetDeletionTimestamp() == nil, err
+		return cmp.Or(err, errors.New("it is there"))
 	})
 }
 
@@ -188,45 +186,31 @@ func deleteObject(ctx context.Context, r dynamic.ResourceInterface, name string)
 func (o *Objects) serves(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
-	return poll(ctx, "served objects of "+definition.GetName(), func(ctx context.Context) (bool, error) {
-		is, err := o.established(ctx, definition.GetName())
-		if err != nil || !is {
-			return false, err
+	return await.NoError(ctx, "wait for served objects of "+definition.GetName(), func(ctx context.Context) error {
+		if err := o.established(ctx, definition.GetName()); err != nil {
+			return err
 		}
 		r, err := o.resource(plural+"."+group, "")
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		} else if err != nil {
-			return false, err
+		if err != nil {
+			return err
 		}
 		_, err = r.List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
+		return err
 	})
 }
 
-func (o *Objects) established(ctx context.Context, definition string) (bool, error) {
+func (o *Objects) established(ctx context.Context, definition string) error {
 	now, err := o.Get(ctx, "customresourcedefinitions", "", definition)
 	if err != nil {
-		return false, err
+		return err
 	}
 	conditions, _, _ := unstructured.NestedSlice(now.Object, "status", "conditions")
 	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == "Established" {
-			return c["status"] == "True", nil
+		if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+			return nil
 		}
 	}
-	return false, nil
-}
-
-// poll waits until is reports true. An error ends it.
-func poll(ctx context.Context, what string, is wait.ConditionWithContextFunc) error {
-	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, await.Limit, true, is); err != nil {
-		return fmt.Errorf("wait for %s: %w", what, err)
-	}
-	return nil
+	return errors.New("it is not established")
 }
 
 // resource is the client of a resource in a namespace.

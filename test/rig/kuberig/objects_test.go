@@ -1,7 +1,6 @@
 package kuberig
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/test/rig/await"
 )
 
 const rackKind = `# A comment alone is no object.
@@ -78,9 +79,9 @@ func TestRealObjects(t *testing.T) {
 	}
 	deleted := make(chan error, 1)
 	go func() { deleted <- o.DeleteFiles(ctx, second) }()
-	eventually(t, "mark of deletion", func(context.Context) (bool, error) {
+	await.Until(t, "mark of deletion", func() bool {
 		now, err := o.Get(ctx, "racks", "", "r1")
-		return err == nil && now.GetDeletionTimestamp() != nil, err
+		return err == nil && now.GetDeletionTimestamp() != nil
 	})
 	if err := o.Patch(ctx, "racks", "", "r1", `{"metadata":{"finalizers":null}}`); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package kuberig
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,7 +19,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +26,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // Cluster is a running API server with its etcd, and what else was started for it.
@@ -37,43 +36,48 @@ type Cluster struct {
 	home   string // of the API server's files
 	bin    string
 	host   string // a loopback address of its own, so that ports are free
-	etcd   *exec.Cmd
-	server *exec.Cmd
-	ended  chan struct{} // closed when the API server has ended
-	others []*exec.Cmd
+	etcd   etcd
+	server *process.Process
+	others map[string]*process.Process // by name
 	args   []string
 	gates  []string      // feature gates of all programs
 	loan   *net.UnixConn // until it is closed the API server is lent to this process, or nil
 
 	kinds *kinds
-	first state // before the first loan
 }
 
 const adminToken = "admin-token"
 
 // Start starts etcd and kube-apiserver in dir and waits until they are ready.
-func Start(ctx context.Context, dir string) (*Cluster, error) { return start(ctx, dir, false) }
+func Start(ctx context.Context, dir string) (*Cluster, error) { return startCluster(ctx, dir, false) }
 
 // podGroups turns on PodGroups, which are a beta of Kubernetes 1.37, and their topology constraints,
 // which are an alpha. Both are off by default.
 var podGroups = []string{"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}
 
-func start(ctx context.Context, dir string, withPodGroups bool) (*Cluster, error) {
+// newCluster returns a cluster that does not run yet. The test's files are in dir, and the API server's
+// files are in home.
+func newCluster(dir, home, host, bin string) *Cluster {
+	c := &Cluster{Dir: dir, home: home, host: host, bin: bin, etcd: etcd{host: host, home: home}, others: map[string]*process.Process{}}
+	c.kinds = &kinds{api: c.Client().Discovery()}
+	return c
+}
+
+func startCluster(ctx context.Context, dir string, withPodGroups bool) (*Cluster, error) {
 	bin, err := Build(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir, home: dir, bin: bin, host: loopback.Host()}
-	c.kinds = &kinds{api: c.Client().Discovery()}
+	c := newCluster(dir, dir, loopback.Host(), bin)
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
-	if err := c.startEtcd(ctx, ""); err != nil {
+	if err := c.etcd.start(ctx, ""); err != nil {
 		return nil, err
 	}
 	key := filepath.Join(dir, "sa.key")
 	c.args = []string{
-		"--etcd-servers", c.etcdURL(), "--secure-port", "6443", "--bind-address", c.host,
+		"--etcd-servers", c.etcd.url(), "--secure-port", "6443", "--bind-address", c.host,
 		"--tls-cert-file", filepath.Join(dir, "tls.crt"), "--tls-private-key-file", filepath.Join(dir, "tls.key"),
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
@@ -153,17 +157,21 @@ func newKey() (*ecdsa.PrivateKey, string, error) {
 // kubeconfig writes one for a token.
 func (c *Cluster) kubeconfig(name, token string) (string, error) {
 	path := filepath.Join(c.Dir, name+".kubeconfig")
-	text := fmt.Sprintf(`apiVersion: v1
+	if err := os.WriteFile(path, []byte(KubeconfigText(c.url(), token)), 0o600); err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// KubeconfigText is the text of a kubeconfig. Whatever certificate the server has is right.
+func KubeconfigText(server, token string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: rig, cluster: {server: "%s", insecure-skip-tls-verify: true}}]
 users: [{name: user, user: {token: "%s"}}]
 contexts: [{name: rig, context: {cluster: rig, user: user}}]
 current-context: rig
-`, c.url(), token)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return "", fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return path, nil
+`, server, token)
 }
 
 // url is the API server's.
@@ -172,28 +180,12 @@ func (c *Cluster) url() string { return "https://" + c.host + ":6443" }
 // Kubeconfig is the administrator's.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
 
-// start runs a program that dies with this process. Its garbage is collected later than by
+// start starts a program whose log is in a folder. Its garbage is collected later than by
 // default, which takes a third off the processor time of an API server's start.
-func (c *Cluster) start(cmd *exec.Cmd) (*exec.Cmd, error) {
-	name := filepath.Base(cmd.Path)
-	log, err := os.OpenFile(c.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
+func start(cmd *exec.Cmd, dir string) (*process.Process, error) {
 	cmd.Env = append(cmd.Environ(), "GOGC=800", "GOMEMLIMIT=600MiB")
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	return cmd, nil
+	return process.Start(cmd, filepath.Join(dir, filepath.Base(cmd.Path)+".log"))
 }
-
-func (c *Cluster) log(name string) string { return filepath.Join(c.Dir, name+".log") }
 
 // startTries is how often an API server is started: on a very busy machine it gives
 // up when its own first requests take longer than it wants.
@@ -204,7 +196,7 @@ const startTries = 5
 func (c *Cluster) StartServer(ctx context.Context) error {
 	var err error
 	for range startTries {
-		if err = c.startServer(ctx); !errors.Is(err, errEnded) {
+		if err = c.startServer(ctx); !errors.Is(err, process.ErrEnded) {
 			return err
 		}
 		c.StopServer()
@@ -212,48 +204,15 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 	return err
 }
 
-var errEnded = errors.New("it has ended")
-
-func (c *Cluster) startServer(ctx context.Context) error {
-	server, err := c.start(exec.Command(filepath.Join(c.bin, "kube-apiserver"), c.args...)) //nolint:noctx // ended by StopServer
-	if err != nil {
+func (c *Cluster) startServer(ctx context.Context) (err error) {
+	server := exec.Command(filepath.Join(c.bin, "kube-apiserver"), c.args...) //nolint:noctx // ended by StopServer
+	if c.server, err = start(server, c.Dir); err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	c.server, c.ended = server, ended
-	go func() {
-		_ = server.Wait()
-		close(ended)
-	}()
-	return c.ready(ctx, "kube-apiserver", func(ctx context.Context) error {
-		select {
-		case <-ended:
-			return errEnded
-		default:
-		}
+	return c.server.Ready(ctx, func(ctx context.Context) error {
 		_, err := c.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err
 	})
-}
-
-// ready waits until a program that was started answers, or has ended.
-func (c *Cluster) ready(ctx context.Context, name string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for {
-		answer := ask(ctx)
-		if answer == nil {
-			return nil
-		}
-		if ctx.Err() != nil || errors.Is(answer, errEnded) {
-			log, _ := os.ReadFile(c.log(name))
-			return fmt.Errorf("%s is not ready: %w\n%s", name, answer, log[max(0, len(log)-4000):])
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }
 
 // StopServer ends the API server; etcd stays.
@@ -262,19 +221,15 @@ func (c *Cluster) StopServer() {
 		panic("kuberig: this API server is lent: a test that stops it needs StartOwnTest")
 	}
 	if c.server != nil {
-		_ = c.server.Process.Kill()
-		<-c.ended
-		c.server = nil
+		c.server.Stop()
 	}
 }
 
 // Stop ends everything, and gives back an API server that was lent.
 func (c *Cluster) Stop() {
-	for _, cmd := range c.others {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	for _, p := range c.others {
+		p.Stop()
 	}
-	c.others = nil
 	if c.loan != nil {
 		_ = c.loan.CloseWrite()
 		_, _ = io.Copy(io.Discard, c.loan) // until the lender has taken notice
@@ -282,7 +237,37 @@ func (c *Cluster) Stop() {
 		return
 	}
 	c.StopServer()
-	c.stopEtcd()
+	c.etcd.stop()
+}
+
+// Save keeps a copy of etcd's data in a new folder. The API server is stopped for that time.
+func (c *Cluster) Save(ctx context.Context, to string) error {
+	c.StopServer()
+	if err := c.etcd.save(to); err != nil {
+		return err
+	}
+	return c.Restore(ctx, to)
+}
+
+// Restore goes back to the data that Save has kept, as after a restore of etcd from a
+// backup. All versions since then are forgotten.
+func (c *Cluster) Restore(ctx context.Context, from string) error {
+	c.StopServer()
+	c.etcd.stop()
+	if err := c.etcd.start(ctx, from); err != nil {
+		return err
+	}
+	return c.StartServer(ctx)
+}
+
+// Compact forgets all old versions of all objects, and restarts the API server, which
+// remembers some of them itself. A watch of an old version then has to begin again.
+func (c *Cluster) Compact(ctx context.Context) error {
+	c.StopServer()
+	if err := c.etcd.compact(ctx); err != nil {
+		return err
+	}
+	return c.StartServer(ctx)
 }
 
 // transport is that of all clients. client-go's own gives up if a busy machine takes 10
@@ -321,10 +306,5 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 func (c *Cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "HOME="+c.Dir, "GOGC=off") // it ends before garbage matters
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out.String())
-	}
-	return out.String(), nil
+	return process.Output(cmd)
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
@@ -33,7 +33,7 @@ func StartOwnTest(t testing.TB) *Cluster {
 func StartPodGroupsTest(t testing.TB) *Cluster {
 	t.Helper()
 	return startTest(t, func(ctx context.Context, dir string) (*Cluster, error) {
-		return start(ctx, dir, true)
+		return startCluster(ctx, dir, true)
 	})
 }
 
@@ -53,5 +53,5 @@ func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Clust
 // uses Kubernetes' programs and not StartTest calls it.
 func NeedTest(t testing.TB) {
 	t.Helper()
-	cache.NeedTest(t, "Kubernetes", Build)
+	need.Rig(t, "Kubernetes", Build)
 }

@@ -3,21 +3,17 @@
 package lldprig
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 )
 
 //go:embed neighbours.sh
@@ -37,9 +33,6 @@ type Cable struct {
 	Switch, MAC, Port string
 }
 
-// neighboursTime bounds the time until the node has been told of all its cables.
-const neighboursTime = 3 * time.Minute
-
 // Neighbours returns what lldpcli -f json show neighbors prints on a node with some cables, when it
 // has been told of each. It works in dir.
 func Neighbours(ctx context.Context, dir string, cables ...Cable) ([]byte, error) {
@@ -47,20 +40,12 @@ func Neighbours(ctx context.Context, dir string, cables ...Cable) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-c", neighboursScript, "neighbours.sh", tree, dir}
+	var args []string
 	for _, c := range cables {
 		args = append(args, c.Interface, c.Switch, c.MAC, c.Port)
 	}
-	ctx, cancel := context.WithTimeout(ctx, neighboursTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+debian.Libraries(tree))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 10 * time.Second
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("ask lldpd for its neighbours: %w\n%s", err, said.Bytes())
+	if err := debian.Script(ctx, neighboursScript, tree, dir, unix.CLONE_NEWNS, args...); err != nil {
+		return nil, fmt.Errorf("ask lldpd for its neighbours: %w", err)
 	}
 	return os.ReadFile(filepath.Join(dir, "neighbours.json"))
 }
@@ -69,8 +54,8 @@ func Neighbours(ctx context.Context, dir string, cables ...Cable) ([]byte, error
 // fails it.
 func NeighboursTest(t testing.TB, cables ...Cable) []byte {
 	t.Helper()
-	cache.NeedTest(t, "lldpd", Build)
-	cache.NeedRoot(t)
+	need.Rig(t, "lldpd", Build)
+	need.Root(t)
 	out, err := Neighbours(t.Context(), t.TempDir(), cables...)
 	if err != nil {
 		t.Fatal(err)

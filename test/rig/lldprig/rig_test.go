@@ -2,16 +2,15 @@ package lldprig
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "record what lldpd says")
+	"github.com/quoin-hpc/quoin/test/rig/golden"
+)
 
 // kernel is what lldpd says of the machine that it runs on.
 var kernel = regexp.MustCompile(` Linux [^"]*`)
@@ -33,7 +32,7 @@ func TestRealLLDP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, path := NeighboursTest(t, cables...), filepath.Join("recorded", name)
-			if *update {
+			if golden.Updating() {
 				if err := os.WriteFile(path, kernel.ReplaceAll(out, nil), 0o644); err != nil { //nolint:gosec // no secret
 					t.Fatal(err)
 				}

@@ -19,20 +19,26 @@ const bootFile = "proc/sys/kernel/random/boot_id"
 // the hook reads that one.
 func New(t testing.TB, path string) Dir {
 	t.Helper()
-	d := Dir(path)
-	boot, err := os.ReadFile(filepath.Join("/", bootFile))
+	d, err := Make(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// Make is New outside a test.
+func Make(path string) (Dir, error) {
+	d := Dir(path)
+	boot, err := os.ReadFile(filepath.Join("/", bootFile))
+	if err != nil {
+		return "", err
+	}
 	for _, dir := range []string{d.Mapping(), filepath.Join(d.Root(), "sys/fs/cgroup"), filepath.Join(d.Root(), "sys/class"), filepath.Dir(filepath.Join(d.Root(), bootFile))} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(d.Root(), bootFile), boot, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return d, os.WriteFile(filepath.Join(d.Root(), bootFile), boot, 0o600)
 }
 
 // Run is the run directory, in which agent and hook meet. The agent makes it.

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/debian"
+	"github.com/quoin-hpc/quoin/test/rig/need"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // Build returns the folder with rpm and a shell, and fetches them when they are not there.
@@ -35,8 +36,8 @@ const calls = "calls"
 // New returns a root where nothing is installed.
 func New(t *testing.T) *Root {
 	t.Helper()
-	cache.NeedTest(t, "rpm", Build)
-	cache.NeedRoot(t)
+	need.Rig(t, "rpm", Build)
+	need.Root(t)
 	tree, err := Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +87,11 @@ func (r *Root) run(env []string, name string, args ...string) string {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), name, args...)
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
-	out, err := cmd.CombinedOutput()
+	out, err := process.Output(cmd)
 	if err != nil {
-		r.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		r.t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // Calls returns how systemd's programs were called since the last time.

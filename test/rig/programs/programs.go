@@ -13,13 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 
 	"github.com/gofrs/flock"
 
 	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/put"
 )
 
@@ -35,46 +35,36 @@ const (
 	Image   = "image" // which writes images and packages
 )
 
-// ofTests are the programs that tests outside the box run.
-var ofTests = []string{Quoin, Hook, IMEX, Image}
-
-// BuildAll builds the programs that tests outside the box run.
-func BuildAll(ctx context.Context) error {
-	for _, name := range ofTests {
-		if _, err := Build(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // program says how a program is built. Static programs run in a Slurm rig, whose
 // libraries are others.
 type program struct {
 	pkg    string
 	static bool
 	module string // its folder, if it is a module of its own
+	box    bool   // only tests of the box run it
 }
 
-func programOf(name string) (program, error) {
-	switch name {
-	case Quoin:
-		return program{pkg: "./cmd/quoin"}, nil
-	case Hook:
-		return program{pkg: "./cmd/quoin-hook", static: true}, nil
-	case Keep:
-		return program{pkg: "./test/rig/boxrig/machine/keep", static: true}, nil
-	case Pause:
-		return program{pkg: "./test/rig/boxrig/images/pause", static: true}, nil
-	case IMEX:
-		return program{pkg: "./test/rig/nvidiaimex"}, nil
-	case Toolkit:
-		return program{pkg: "./test/rig/boxrig/images/toolkit", static: true}, nil
-	case Image:
-		return program{pkg: ".", static: true, module: "manifests/image"}, nil
-	default:
-		return program{}, fmt.Errorf("build %s: no such program", name)
+var all = map[string]program{
+	Quoin:   {pkg: "./cmd/quoin"},
+	Hook:    {pkg: "./cmd/quoin-hook", static: true},
+	Keep:    {pkg: "./test/rig/boxrig/machine/keep", static: true, box: true},
+	Pause:   {pkg: "./test/rig/boxrig/images/pause", static: true, box: true},
+	IMEX:    {pkg: "./test/rig/nvidiaimex"},
+	Toolkit: {pkg: "./test/rig/boxrig/images/toolkit", static: true, box: true},
+	Image:   {pkg: ".", static: true, module: "manifests/image"},
+}
+
+// BuildAll builds the programs that tests outside the box run.
+func BuildAll(ctx context.Context) error {
+	for name, p := range all {
+		if p.box {
+			continue
+		}
+		if _, err := Build(ctx, name); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // Built in the environment of a test says that the programs of all tests are current: who
@@ -107,9 +97,9 @@ func Build(ctx context.Context, name string) (string, error) {
 
 // build builds a program. Processes that ask at the same time build it one after the other.
 func build(ctx context.Context, name string) (string, error) {
-	p, err := programOf(name)
-	if err != nil {
-		return "", err
+	p, is := all[name]
+	if !is {
+		return "", fmt.Errorf("build %s: no such program", name)
 	}
 	dir, err := Folder()
 	if err != nil {
@@ -120,7 +110,7 @@ func build(ctx context.Context, name string) (string, error) {
 	if detectsRaces && !p.static { // as the tests that run it do
 		flags = append(flags, "-race")
 		path += "-race"
-	} else if slices.Contains(ofTests, name) && os.Getenv(Built) != "" {
+	} else if !p.box && os.Getenv(Built) != "" {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -142,8 +132,8 @@ func build(ctx context.Context, name string) (string, error) {
 	if p.static {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	if _, err := process.Output(cmd); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
 	}
 	return path, nil
 }

@@ -3,6 +3,7 @@ package promrig
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +14,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // Promtool runs promtool in dir and returns what it said.
@@ -25,18 +27,13 @@ func Promtool(ctx context.Context, dir string, args ...string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "promtool"), args...)
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("promtool %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
+	return process.Output(cmd)
 }
 
 // Server is a running Prometheus.
 type Server struct {
+	*process.Process
 	url string
-	cmd *exec.Cmd
-	end chan struct{}
 }
 
 // Start starts a Prometheus with the configuration in dir, which is the caller's
@@ -50,50 +47,26 @@ func Start(ctx context.Context, dir, config string) (*Server, error) {
 	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		return nil, fmt.Errorf("start Prometheus: %w", err)
 	}
-	said := filepath.Join(dir, "log")
-	log, err := os.Create(said)
-	if err != nil {
-		return nil, fmt.Errorf("start Prometheus: %w", err)
-	}
-	defer log.Close()
 	// Port 0: it says in its log which one it got.
 	cmd := exec.Command(filepath.Join(bin, "prometheus"), "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"), //nolint:contextcheck // Stop ends it
 		"--web.listen-address=127.0.0.1:0", "--log.level=info")
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start Prometheus: %w", err)
+	log := filepath.Join(dir, "log")
+	started, err := process.Start(cmd, log)
+	if err != nil {
+		return nil, err
 	}
-	s := &Server{cmd: cmd, end: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait()
-		close(s.end)
-	}()
-	if err := s.ready(ctx, said); err != nil {
+	s := &Server{Process: started}
+	err = s.Ready(ctx, func(ctx context.Context) error {
+		if s.url = address(log); s.url == "" {
+			return errors.New("it does not listen")
+		}
+		return s.get(ctx, "/-/ready", nil, nil)
+	})
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-// ready waits until the server answers.
-func (s *Server) ready(ctx context.Context, log string) error {
-	for range 3600 {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("start Prometheus: %w", ctx.Err())
-		case <-s.end:
-			text, _ := os.ReadFile(log)
-			return fmt.Errorf("start Prometheus: it ended\n%s", text)
-		case <-time.After(50 * time.Millisecond):
-		}
-		s.url = address(log)
-		if s.url != "" && s.get(ctx, "/-/ready", nil, nil) == nil {
-			return nil
-		}
-	}
-	text, _ := os.ReadFile(log)
-	return fmt.Errorf("start Prometheus: it is not ready after 3 minutes\n%s", text)
 }
 
 var listening = regexp.MustCompile(`"Listening on".* address=(127\.0\.0\.1:\d+)`)
@@ -108,12 +81,6 @@ func address(log string) string {
 		return "http://" + string(m[1])
 	}
 	return ""
-}
-
-// Stop ends the server.
-func (s *Server) Stop() {
-	_ = s.cmd.Process.Kill()
-	<-s.end
 }
 
 // Row is one series of an answer at one moment.

@@ -3,7 +3,7 @@ package promrig
 import (
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 )
 
 // StartTest starts a Prometheus that ends with the test. A short run skips the
@@ -23,5 +23,5 @@ func StartTest(t testing.TB, config string) *Server {
 // run skips it.
 func NeedTest(t testing.TB) {
 	t.Helper()
-	cache.NeedTest(t, "Prometheus", Build)
+	need.Rig(t, "Prometheus", Build)
 }

@@ -6,12 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,11 +112,11 @@ const waitsWords = "retrying in 1sec up to 60sec"
 // arguments.
 func (c *Checker) Judge(ctx context.Context, files map[string]string, node string, args ...string) (j Judged, err error) {
 	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
-		said, end, err := c.daemon(command("slurmctld", "-D"), nil, runsWords)
+		said, end, err := c.daemon(command("slurmctld", "-D"), nil, runsWords, waitsWords)
 		if err != nil {
 			return err
 		}
-		defer end()
+		defer end() //nolint:errcheck // it is killed
 		j.Refused, j.Lines = !strings.Contains(said(), runsWords), complaints(said())
 		if j.Refused {
 			return nil
@@ -124,11 +124,11 @@ func (c *Checker) Judge(ctx context.Context, files map[string]string, node strin
 		if j.Topology, err = c.cluster.run(command("scontrol", "show", "topology"), nil); err != nil || node == "" {
 			return err
 		}
-		of, stop, err := c.daemon(command(append([]string{"slurmd", "-D", "-N", node}, args...)...), []string{ownRun}, "slurmd started on")
+		of, stop, err := c.daemon(command(append([]string{"slurmd", "-D", "-N", node}, args...)...), []string{ownRun}, "slurmd started on", waitsWords)
 		if err != nil {
 			return err
 		}
-		defer stop()
+		defer stop() //nolint:errcheck // it is killed
 		for ctx.Err() == nil {
 			j.Node, err = c.cluster.run(command("scontrol", "show", "node", node, "-o"), nil)
 			if err != nil && !strings.Contains(err.Error(), "not found") { // it registers itself
@@ -149,9 +149,9 @@ func (c *Checker) Judge(ctx context.Context, files map[string]string, node strin
 // registered matches a node that slurmctld has judged: it is idle, or it is drained.
 var registered = regexp.MustCompile(`State=(IDLE(\+DYNAMIC_NORM)? |\S*(DRAIN|INVAL))`)
 
-// daemon starts a daemon, and returns when it says a word, waits for a file, or ends. said returns
-// all that it has said so far, and end ends it.
-func (c *Checker) daemon(cmd *exec.Cmd, mounts []string, word string) (said func() string, end func(), err error) {
+// daemon starts a daemon, and returns when it says one of some words, or ends. said returns all that it has
+// said so far. end ends it, and returns how it has ended.
+func (c *Checker) daemon(cmd *exec.Cmd, mounts []string, words ...string) (said func() string, end func() error, err error) {
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, nil, err
@@ -170,7 +170,7 @@ func (c *Checker) daemon(cmd *exec.Cmd, mounts []string, word string) (said func
 			mu.Lock()
 			text.WriteString(s.Text() + "\n")
 			mu.Unlock()
-			if strings.Contains(s.Text(), word) || strings.Contains(s.Text(), waitsWords) {
+			if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(s.Text(), word) }) {
 				once()
 			}
 		}
@@ -181,10 +181,10 @@ func (c *Checker) daemon(cmd *exec.Cmd, mounts []string, word string) (said func
 		defer mu.Unlock()
 		return text.String()
 	}
-	end = func() {
+	end = func() error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
 		<-done
-		_ = cmd.Wait()
+		return cmd.Wait()
 	}
 	return said, end, nil
 }
@@ -229,38 +229,21 @@ func (c *Checker) write(name string, files map[string]string) error {
 // check starts slurmctld on the files, calls then if it runs, and ends it.
 func (c *Checker) check(ctx context.Context, files map[string]string, then func(command func(...string) *exec.Cmd) error) (fatal bool, lines []string, err error) {
 	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
-		cmd := command("slurmctld", "-D")
-		stderr, err := cmd.StderrPipe()
+		said, end, err := c.daemon(command("slurmctld", "-D"), nil, runsWords)
 		if err != nil {
 			return err
 		}
-		if err := c.cluster.start(cmd, nil); err != nil {
-			return err
-		}
-		started, log := verdict(stderr)
+		log, _, started := strings.Cut(said(), runsWords)
 		lines = complaints(log)
 		if started {
 			err = then(command)
 		}
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-		waited := cmd.Wait()
+		ended := end()
 		fatal = !started
-		if exit := (*exec.ExitError)(nil); fatal && (ctx.Err() != nil || !errors.As(waited, &exit)) {
-			return fmt.Errorf("slurmctld ended without a verdict: %w: %s", waited, log)
+		if exit := (*exec.ExitError)(nil); fatal && (ctx.Err() != nil || !errors.As(ended, &exit)) {
+			return fmt.Errorf("slurmctld ended without a verdict: %w: %s", ended, log)
 		}
 		return err
 	})
 	return fatal && err == nil, lines, err
-}
-
-// verdict reads slurmctld's log until it runs or the log ends.
-func verdict(r io.Reader) (started bool, log string) {
-	var read strings.Builder
-	for s := bufio.NewScanner(r); s.Scan(); {
-		read.WriteString(s.Text() + "\n")
-		if strings.Contains(s.Text(), runsWords) {
-			return true, read.String()
-		}
-	}
-	return false, read.String()
 }

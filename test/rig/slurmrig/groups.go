@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/test/rig/process"
 )
 
 // The lines of slurm.conf and of cgroup.conf with and without control groups. Slurm is told of no
@@ -43,8 +45,8 @@ type groups struct {
 func (c *Cluster) openGroups(ctx context.Context) error {
 	gcc := exec.CommandContext(ctx, "gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o", c.path("unified.so"), "-x", "c", "-")
 	gcc.Stdin = strings.NewReader(onlyUnified)
-	if out, err := gcc.CombinedOutput(); err != nil {
-		return fmt.Errorf("build unified.so: %w\n%s", err, out)
+	if _, err := process.Output(gcc); err != nil {
+		return fmt.Errorf("build unified.so: %w", err)
 	}
 	root := c.release.Root() + groupRoot
 	if err := (mount{from: "cgroup2", to: root, kind: "cgroup2"}).mount(); err != nil {

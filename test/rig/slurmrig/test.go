@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 	"github.com/quoin-hpc/quoin/test/rig/slots"
 )
 
@@ -15,9 +15,9 @@ import (
 func NeedTest(t testing.TB) {
 	t.Helper()
 	for _, r := range Releases() {
-		cache.NeedTest(t, "Slurm", r.Build)
+		need.Rig(t, "Slurm", r.Build)
 	}
-	cache.NeedRoot(t)
+	need.Root(t)
 }
 
 // StartTest starts a Slurm that ends with the test. A short run skips the test; a Slurm that

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/test/rig/exporter"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 	"github.com/quoin-hpc/quoin/test/rig/nodedir"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -28,8 +29,7 @@ const (
 	// nodesAtOnce are many because most of a round is waiting for the agent.
 	nodesAtOnce = 20
 	// jobTime is how long jobs run beside an agent: it looks every ten seconds, and has seen them.
-	jobTime  = 12 * time.Second
-	bootFile = "proc/sys/kernel/random/boot_id"
+	jobTime = 12 * time.Second
 	// repairTime is how long after a killed Epilog a label may still be there and be counted as
 	// right: an agent repairs within a minute. Nothing repairs what a script leaves.
 	repairTime = time.Minute
@@ -47,7 +47,7 @@ done
 
 // node is a machine with a job mapping directory, which a hook writes.
 type node struct {
-	dir     string
+	dir     nodedir.Dir
 	command []string // the hook without its verb
 	repairs bool     // an agent runs
 	next    int
@@ -56,7 +56,7 @@ type node struct {
 	took    map[string]time.Duration // by hooks of these jobs, by verb
 }
 
-func (n *node) path(name ...string) string { return filepath.Join(append([]string{n.dir}, name...)...) }
+func (n *node) path(name string) string { return filepath.Join(string(n.dir), name) }
 
 // kills kills hooks at random moments, and counts the kills that leave a wrong label on a GPU. It
 // also counts the scrapes that fail while hooks run, and times a Prolog.
@@ -78,10 +78,14 @@ func kills(ctx context.Context, o options) (figures []figure, err error) {
 		var killing sync.Mutex
 		var killed atomic.Int64
 		for i := range of.nodes {
-			n := &node{dir: filepath.Join(o.dir, fmt.Sprintf("node-%t-%d", of.repairs, i)), repairs: of.repairs, killing: &killing, killed: &killed}
-			n.command = []string{"/bin/bash", script, "VERB", n.path("map")}
+			dir, err := nodedir.Make(filepath.Join(o.dir, fmt.Sprintf("node-%t-%d", of.repairs, i)))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", of.name, err)
+			}
+			n := &node{dir: dir, repairs: of.repairs, killing: &killing, killed: &killed}
+			n.command = []string{"/bin/bash", script, "VERB", dir.Mapping()}
 			if of.repairs {
-				n.command = []string{hook, "VERB", "--run-dir", n.path("run")}
+				n.command = []string{hook, "VERB", "--run-dir", dir.Run()}
 			}
 			stop, err := n.start(ctx)
 			if err != nil {
@@ -139,7 +143,7 @@ func killAll(ctx context.Context, nodes []*node, want int64) (wrong int, longest
 	return wrong, longest, err
 }
 
-// start makes a folder in place of the machine, with an agent if there is one.
+// start makes the node's files, and starts its agent if it has one.
 func (n *node) start(ctx context.Context) (stop func(), err error) {
 	if err := n.prepare(); err != nil {
 		return nil, err
@@ -169,25 +173,20 @@ func (n *node) scrapes(ctx context.Context, jobs int) (looks, failed int, err er
 			return looks, failed, err
 		default:
 		}
-		if _, err := exporter.Jobs(n.path("map")); err != nil {
+		if _, err := exporter.Jobs(n.dir.Mapping()); err != nil {
 			failed++
 		}
 	}
 }
 
-// prepare makes a folder in place of the machine.
+// prepare writes Slurm's configuration, the simulated machine, and its first processes.
 func (n *node) prepare() error {
-	boot, err := os.ReadFile(filepath.Join("/", bootFile))
-	if err != nil {
-		return err
-	}
-	for _, dir := range []string{n.path("map"), n.path("store"), n.path("conf-cache"), n.path("root/sys/fs/cgroup"), n.path("root/sys/class"), filepath.Dir(n.path("root", bootFile))} {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // read by others
+	for _, dir := range []string{n.path("store"), n.path("conf-cache")} {
+		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // read by others
 			return err
 		}
 	}
 	for name, text := range map[string]string{
-		n.path("root", bootFile):        string(boot),
 		n.path("conf-cache/slurm.conf"): "PrologFlags=Alloc,Contain\n",
 		n.path("conf-cache/gres.conf"):  "Name=gpu File=/dev/nvidia[0-7]\n",
 		n.path("site.yaml"):             "groups: [{racks: 1, nodes: 1, node: \"n{node}\", gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559}}]\n",
@@ -200,7 +199,7 @@ func (n *node) prepare() error {
 }
 
 // proc is the node's proc file system.
-func (n *node) proc() string { return n.path("root/proc") }
+func (n *node) proc() string { return filepath.Join(n.dir.Root(), "proc") }
 
 // startAgent starts quoin agent on the simulated machine, and returns what ends it.
 func (n *node) startAgent(ctx context.Context) (stop func(), err error) {
@@ -208,22 +207,21 @@ func (n *node) startAgent(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	agent := exec.CommandContext(ctx, quoin, "agent", "--simulate", n.path("site.yaml"), "--node", "n1", "--listen", loopback.Address(9835), "--store", n.path("store"),
-		"--set", "agent.healthListen="+loopback.Address(9837), "--set", "agent.runDir="+n.path("run"), "--set", "agent.mappingDir="+n.path("map"), "--set", "agent.hostRoot="+n.path("root"))
-	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := agent.Start(); err != nil {
+	args := append([]string{"agent", "--simulate", n.path("site.yaml"), "--node", "n1", "--listen", loopback.Address(9835), "--store", n.path("store"),
+		"--set", "agent.healthListen=" + loopback.Address(9837)}, n.dir.Settings()...)
+	agent, err := process.Start(exec.CommandContext(ctx, quoin, args...), n.path("agent.log"))
+	if err != nil {
 		return nil, err
 	}
-	stop = func() { _, _ = agent.Process.Kill(), agent.Wait() }
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(n.path("run/inventory.json")); err == nil {
-			return stop, nil
-		}
-		if time.Since(began) > repairTime {
-			stop()
-			return nil, errors.New("the agent has written no inventory")
-		}
+	err = agent.Ready(ctx, func(context.Context) error {
+		_, err := os.Stat(filepath.Join(n.dir.Run(), "inventory.json"))
+		return err
+	})
+	if err != nil {
+		agent.Stop()
+		return nil, err
 	}
+	return agent.Stop, nil
 }
 
 // call runs the hook of a job, and kills it after a time if it has not ended. Zero lets it end.
@@ -337,7 +335,7 @@ func (n *node) starts(job string) error {
 func (n *node) wrong(jobs, holding map[string][]string) (wrong int, err error) {
 	labels := map[string][]string{}
 	for i := range gpus {
-		text, err := os.ReadFile(n.path("map", fmt.Sprint(i)))
+		text, err := os.ReadFile(filepath.Join(n.dir.Mapping(), fmt.Sprint(i)))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return 0, err
 		}

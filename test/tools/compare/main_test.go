@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/test/rig/cache"
 	"github.com/quoin-hpc/quoin/test/rig/ibrig"
+	"github.com/quoin-hpc/quoin/test/rig/need"
 )
 
 // ours is Quoin's cell of a row of the README's table that begins with what is measured.
@@ -39,8 +39,8 @@ func TestLines(t *testing.T) {
 // TestRealCables holds that the README says how many nodes have a place with one cable out.
 func TestRealCables(t *testing.T) {
 	t.Parallel()
-	cache.NeedTest(t, "ibnetdiscover", ibrig.Build)
-	cache.NeedRoot(t)
+	need.Rig(t, "ibnetdiscover", ibrig.Build)
+	need.Root(t)
 	got, err := cables(t.Context(), options{dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

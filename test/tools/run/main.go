@@ -1,9 +1,9 @@
 // Command run builds what the tests run, and then runs tests by gotestsum. It lends API servers to them.
 //
-//	run -setup
+//	run -setup [box]
 //	run [FLAG...] PACKAGE...
 //
-// FLAG is one of go test.
+// FLAG is one of go test. With box it builds what the box runs too.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/quoin-hpc/quoin/test/rig/boxrig"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/test/rig/ibrig"
 	"github.com/quoin-hpc/quoin/test/rig/kuberig"
@@ -50,7 +51,10 @@ func run(ctx context.Context, args []string) error {
 		}
 		fmt.Printf("%s: %s\n", p.name, dir)
 	}
-	if slices.Equal(args, []string{"-setup"}) {
+	if len(args) > 0 && args[0] == "-setup" {
+		if slices.Contains(args, "box") {
+			return boxrig.Build(ctx)
+		}
 		return nil
 	}
 	fmt.Println("== this repository's programs, and the tests (the first time six minutes on two cores)")

@@ -37,7 +37,7 @@ type bencher struct {
 	revisions  *revisions
 	program    string
 	kubeconfig string
-	publisher  *process // nil before it is started
+	publisher  *publisher // nil before it is started
 }
 
 // bench measures all events.
@@ -135,7 +135,7 @@ func (b *bencher) joined() []*machine {
 // stop ends everything.
 func (b *bencher) stop() {
 	if b.publisher != nil {
-		b.publisher.kill()
+		b.publisher.Stop()
 	}
 	b.cluster.Stop()
 }
@@ -181,6 +181,12 @@ func (b *bencher) joins(ctx context.Context, rack int) (changed, stored time.Tim
 	if err := each(ctx, b.site.rack(rack), b.site.join); err != nil {
 		return changed, stored, err
 	}
+	return b.published(ctx)
+}
+
+// published waits for a file that is as the machines report. It returns when the wait began, and when the
+// file was stored.
+func (b *bencher) published(ctx context.Context) (changed, stored time.Time, err error) {
 	changed = time.Now()
 	r, err := b.revisions.until(ctx, b.joined())
 	if err != nil {

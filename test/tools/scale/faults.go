@@ -8,13 +8,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // replica is a publisher behind a front of its own. It is started again when it ends, as a
 // kubelet does.
 type replica struct {
-	running atomic.Pointer[process]
+	running atomic.Pointer[publisher]
 	stopped atomic.Bool
 	front   *front
 }
@@ -38,7 +39,7 @@ type fault struct {
 // become what the nodes report.
 func (b *bencher) letHappen(ctx context.Context) error {
 	t := &trial{bencher: b}
-	b.publisher.kill()
+	b.publisher.Stop()
 	defer t.close()
 	for i := range 2 {
 		if err := t.add(ctx, i); err != nil {
@@ -122,7 +123,7 @@ func (t *trial) add(ctx context.Context, n int) error {
 	t.replicas = append(t.replicas, r)
 	go func() {
 		for !r.stopped.Load() {
-			<-r.running.Load().ended
+			<-r.running.Load().Ended()
 			time.Sleep(startPause)
 			if r.stopped.Load() || start() != nil { // then nobody leads, which the trial notices
 				return
@@ -145,32 +146,33 @@ func (r *replica) series(ctx context.Context, name string) (float64, error) {
 
 // leads waits until a replica leads.
 func (t *trial) leads(ctx context.Context, r *replica) error {
-	for end := time.Now().Add(waitLimit); ; time.Sleep(200 * time.Millisecond) {
-		if leads, err := r.series(ctx, "quoin_publisher_leader"); err == nil && leads == 1 {
-			return nil
+	return await.NoError(ctx, "a publisher leads", func(ctx context.Context) error {
+		leads, err := r.series(ctx, "quoin_publisher_leader")
+		if err == nil && leads != 1 {
+			err = errors.New("it does not lead")
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			return errors.Join(fmt.Errorf("a publisher does not lead within %s", waitLimit), ctx.Err())
-		}
-	}
+		return err
+	})
 }
 
 // leader returns the replica that leads now.
 func (t *trial) leader(ctx context.Context) (leader, other *replica, err error) {
-	for end := time.Now().Add(waitLimit); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+	err = await.NoError(ctx, "a publisher leads", func(ctx context.Context) error {
 		for i, r := range t.replicas {
 			if leads, err := r.series(ctx, "quoin_publisher_leader"); err == nil && leads == 1 {
-				return r, t.replicas[1-i], nil
+				leader, other = r, t.replicas[1-i]
+				return nil
 			}
 		}
-	}
-	return nil, nil, errors.Join(fmt.Errorf("no publisher leads within %s", waitLimit), ctx.Err())
+		return errors.New("none leads")
+	})
+	return leader, other, err
 }
 
 func (t *trial) close() {
 	for _, r := range t.replicas {
 		r.stopped.Store(true)
-		r.running.Load().kill()
+		r.running.Load().Stop()
 		r.front.close()
 	}
 }
@@ -239,15 +241,15 @@ func (t *trial) leaderSleeps(ctx context.Context) error {
 	if err := t.move(ctx); err != nil {
 		return err
 	}
-	process := leader.running.Load()
-	if err := process.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	asleep := leader.running.Load()
+	if err := asleep.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("stop the leader: %w", err)
 	}
 	err = t.leads(ctx, other)
 	if err == nil {
 		_, err = t.revisions.until(ctx, t.joined())
 	}
-	if again := process.cmd.Process.Signal(syscall.SIGCONT); err == nil {
+	if again := asleep.Signal(syscall.SIGCONT); err == nil {
 		err = again
 	}
 	return err
@@ -281,7 +283,7 @@ func (t *trial) restored(ctx context.Context) error {
 		return err
 	}
 	for _, r := range t.replicas {
-		r.running.Load().kill()
+		r.running.Load().Stop()
 	}
 	t.revisions.watch(ctx)
 	for m, c := range t.then {

@@ -25,12 +25,7 @@ func (b *bencher) flaps(ctx context.Context) (changed, stored time.Time, err err
 			return changed, stored, err
 		}
 	}
-	changed = time.Now()
-	r, err := b.revisions.until(ctx, b.joined())
-	if err != nil {
-		return changed, stored, err
-	}
-	return changed, r.at, nil
+	return b.published(ctx)
 }
 
 // flapOnce changes each machine twice within the period, one after another.

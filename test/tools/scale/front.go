@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/quoin-hpc/quoin/test/rig/kuberig"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 )
 
@@ -86,9 +87,7 @@ func (f *front) close() { _ = f.server.Close() } // nobody is left
 
 // kubeconfig writes a kubeconfig that goes through the front.
 func (f *front) kubeconfig(path string) error {
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: front, cluster: {server: %q}}]\ncontexts: [{name: front, context: {cluster: front}}]\ncurrent-context: front\n",
-		"http://"+f.address)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(kuberig.KubeconfigText("http://"+f.address, "")), 0o600); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return nil

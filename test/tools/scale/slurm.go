@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
 )
 
@@ -70,16 +71,15 @@ func (b *bencher) reconfigures(ctx context.Context) error {
 const jobCount = 3
 
 // running waits until all jobs run, and returns each with its nodes.
-func running(ctx context.Context, rig *slurmrig.Cluster) (string, error) {
-	for end := time.Now().Add(waitLimit); ; time.Sleep(200 * time.Millisecond) {
-		out, err := rig.Run(ctx, "squeue", "-h", "-S", "i", "-o", "%i %T %N")
-		if err == nil && strings.Count(out, " RUNNING ") == jobCount {
-			return out, nil
+func running(ctx context.Context, rig *slurmrig.Cluster) (out string, err error) {
+	err = await.NoError(ctx, "jobs run", func(ctx context.Context) (err error) {
+		out, err = rig.Run(ctx, "squeue", "-h", "-S", "i", "-o", "%i %T %N")
+		if err == nil && strings.Count(out, " RUNNING ") != jobCount {
+			err = errors.New(out)
 		}
-		if time.Now().After(end) {
-			return out, errors.Join(fmt.Errorf("jobs do not run: %s", out), err)
-		}
-	}
+		return err
+	})
+	return out, err
 }
 
 // sample returns some of all files, the first and the last ones among them.

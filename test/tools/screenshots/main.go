@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -11,11 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/chromerig"
+	"github.com/quoin-hpc/quoin/test/rig/logtext"
 	"github.com/quoin-hpc/quoin/test/rig/loopback"
 )
 
@@ -105,15 +105,22 @@ func (s *shot) take(ctx context.Context, path string) error {
 		return err
 	}
 	address := loopback.Address(9838)
-	ended := make(chan error, 1)
-	over := &ending{words: []byte("The map stays there"), said: make(chan struct{})}
+	ended, said := make(chan error, 1), &logtext.Text{}
+	playing, end := context.WithCancelCause(ctx)
 	go func() {
-		ended <- demo.Run(ctx, over, demo.Options{Site: site, Watch: moments, Page: address, Publication: clusters[0]})
+		err := demo.Run(ctx, said, demo.Options{Site: site, Watch: moments, Page: address, Publication: clusters[0]})
+		end(errors.New("the demo ended"))
+		ended <- err
 	}()
-	select {
-	case <-over.said:
-	case err := <-ended:
-		return errors.Join(err, errors.New("the demo ended"))
+	err = await.NoError(playing, "play the day", func(context.Context) error {
+		if !strings.Contains(said.String(), "The map stays there") {
+			return errors.New("it is not over")
+		}
+		return nil
+	})
+	if err != nil {
+		stop()
+		return errors.Join(err, <-ended)
 	}
 	b, err := chromerig.Start(ctx, s.options)
 	if err != nil {
@@ -153,21 +160,6 @@ func (s *shot) show(b *chromerig.Browser, url string) error {
 		}
 	}
 	return nil
-}
-
-// ending notices the words by which the demo says that the day is over.
-type ending struct {
-	words []byte
-	said  chan struct{}
-	once  sync.Once
-}
-
-// Write looks for the words.
-func (e *ending) Write(text []byte) (int, error) {
-	if bytes.Contains(text, e.words) {
-		e.once.Do(func() { close(e.said) })
-	}
-	return len(text), nil
 }
 
 // cut writes the site's file without what happens from a moment on. moments says whether

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/test/rig/cache"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -50,10 +51,8 @@ func Base(ctx context.Context) (string, error) {
 	sum := sha256.Sum256(text)
 	dir, err := cache.Folder("box-base-"+hex.EncodeToString(sum[:6]), func(staging string) error {
 		fmt.Fprintln(os.Stderr, "fetching the packages of Quoin's image (once)")
-		if out, err := exec.CommandContext(ctx, script, runtime.GOARCH, filepath.Join(staging, rootFile)).CombinedOutput(); err != nil {
-			return fmt.Errorf("base.sh: %w\n%s", err, out)
-		}
-		return nil
+		_, err := process.Output(exec.CommandContext(ctx, script, runtime.GOARCH, filepath.Join(staging, rootFile)))
+		return err
 	})
 	return filepath.Join(dir, rootFile), err
 }
@@ -70,11 +69,8 @@ func debian(ctx context.Context, name, release string, args ...string) (string, 
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, release, filepath.Join(staging, rootFile), mirror)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("mmdebstrap %s: %w\n%s", release, err, out)
-		}
-		return nil
+		_, err = process.Output(exec.CommandContext(ctx, "mmdebstrap", append(args, release, filepath.Join(staging, rootFile), mirror)...))
+		return err
 	})
 	return filepath.Join(dir, rootFile), err
 }

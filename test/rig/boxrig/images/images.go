@@ -7,7 +7,6 @@ package images
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/test/rig/modules"
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -188,14 +188,14 @@ func writeDaemon(ctx context.Context, dir string) (string, error) {
 
 // writeQuoin runs what make image runs.
 func writeQuoin(ctx context.Context, dir string) (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", errors.New("the source is not there")
+	source, err := programs.Root()
+	if err != nil {
+		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "run", ".", "-arch", runtime.GOARCH, "-out", dir, "image")
-	cmd.Dir = filepath.Join(filepath.Dir(file), "../../../../manifests/image")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make image: %w\n%s", err, out)
+	cmd.Dir = filepath.Join(source, "manifests/image")
+	if _, err := process.Output(cmd); err != nil {
+		return "", fmt.Errorf("make image: %w", err)
 	}
 	return filepath.Join(dir, fmt.Sprintf("quoin-%s.tar", version.Number)), nil
 }

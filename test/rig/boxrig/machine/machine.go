@@ -6,7 +6,6 @@ package machine
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quoin-hpc/quoin/test/rig/process"
 	"github.com/quoin-hpc/quoin/test/rig/programs"
 )
 
@@ -121,7 +121,7 @@ func (m *Machine) WriteFile(name, text string) error {
 const enter = `for f in /sys/fs/cgroup/*/cgroup.procs; do echo 0 >"$f" || exit; done; exec "$@"`
 
 func (m *Machine) command(ctx context.Context, args []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", m.pid, "-m", "-u", "-i", "-n", "-p", "-C", "--", "/bin/sh", "-c", enter, "enter"}, args...)...)
+	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", m.pid, "-m", "-u", "-i", "-n", "-p", "-C", "--", "/bin/sh", "-c", enter, m.Name}, args...)...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
 	return cmd
 }
@@ -134,13 +134,8 @@ func (m *Machine) Network(ctx context.Context, args ...string) *exec.Cmd {
 // Run runs a program on the machine and returns its output.
 func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
 	cmd := m.command(ctx, args)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 2 * time.Second
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s: %s: %w\n%s", m.Name, strings.Join(args, " "), err, out.String())
-	}
-	return out.String(), nil
+	return process.Output(cmd)
 }
 
 // Daemon starts a program that runs until the machine ends. Its output is a log.
@@ -200,8 +195,8 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (conn net.C
 // Link lays a cable to another machine's bridge.
 func (m *Machine) Link(ctx context.Context, other *Machine, bridge string) error {
 	cable := "to-" + m.Name
-	if out, err := exec.CommandContext(ctx, "ip", "link", "add", cable, "netns", other.pid, "type", "veth", "peer", "name", "eth0", "netns", m.pid).CombinedOutput(); err != nil {
-		return fmt.Errorf("link %s to %s: %w: %s", m.Name, other.Name, err, out)
+	if _, err := process.Output(exec.CommandContext(ctx, "ip", "link", "add", cable, "netns", other.pid, "type", "veth", "peer", "name", "eth0", "netns", m.pid)); err != nil {
+		return fmt.Errorf("link %s to %s: %w", m.Name, other.Name, err)
 	}
 	_, err := other.Run(ctx, "ip", "link", "set", cable, "master", bridge, "up")
 	return err

@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig"
 	"github.com/quoin-hpc/quoin/test/rig/boxrig/images"
 )
@@ -79,7 +80,7 @@ func installOperator(ctx context.Context, b *boxrig.Box) error {
 	if err := b.Apply(ctx, webhooks); err != nil {
 		return err
 	}
-	return boxrig.Until(ctx, "the webhook answers", func(ctx context.Context) error { return b.Try(ctx, probe) })
+	return await.NoError(ctx, "the webhook answers", func(ctx context.Context) error { return b.Try(ctx, probe) })
 }
 
 // probe is an object that the webhook is asked about. A ready webhook is reached only

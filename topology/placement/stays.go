@@ -2,11 +2,12 @@ package placement
 
 import (
 	"fmt"
-	"github.com/quoin-hpc/quoin/topology"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-// hold lets published nodes stay that do not follow what their facts name, although their domain has another block
+// findStaying lets published nodes stay that do not follow what their facts name, although their domain has another block
 // or none, by these rules:
 //
 //  1. the node's label alone names the domain (doubtsLabel);
@@ -15,7 +16,7 @@ import (
 //  4. the block has no room for the nodes that join, and nobody has approved that.
 //
 // Files do not name the clique of a block, so the block that the node's domain takes counts.
-func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
+func findStaying(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 	unconfirmed := make(map[*domain]int) // nodes of rule 2
 	for _, n := range nodes {
 		if n.old == nil || n.block == nil || n.block.old == n.old {
@@ -37,7 +38,7 @@ func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 	}
 	for d, count := range unconfirmed {
 		if d.old == nil {
-			found = append(found, d.holdRest(count, policy)...)
+			found = append(found, d.letRestStay(count, policy)...)
 		}
 	}
 	return append(found, holdOverfull(ds, policy)...)
@@ -49,9 +50,9 @@ const (
 	untilRead    = "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
 )
 
-// holdRest lets the confirmed nodes of a new clique stay in their blocks if the clique
+// letRestStay lets the confirmed nodes of a new clique stay in their blocks if the clique
 // makes no block without its nodes that are not confirmed: they would be nowhere.
-func (d *domain) holdRest(unconfirmed int, policy *Policy) (found problems) {
+func (d *domain) letRestStay(unconfirmed int, policy *Policy) (found problems) {
 	confirmed := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.source == fromPrevious })
 	if len(confirmed) >= policy.minBlockNodes() || len(confirmed)+unconfirmed < policy.minBlockNodes() {
 		return nil
