@@ -44,7 +44,7 @@ type judgeCase struct {
 }
 
 func runJudgeCases(t *testing.T, cases []judgeCase) {
-	known := knownWords(t)
+	known := knownWords()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := rack()

@@ -1,5 +1,7 @@
 package imex
 
+import "github.com/quoin-hpc/quoin/topology"
+
 // The reasons of verdicts. topology.Reasons explains them, and the message of a verdict says more.
 const (
 	ReasonReady             = "Ready"
@@ -12,12 +14,17 @@ const (
 
 	ReasonDomainProblem  = "DomainProblem" // Domain.Problem says why
 	ReasonUnknown        = "Unknown"
-	ReasonFabricNotReady = "FabricNotReady"
+	ReasonFabricNotReady = topology.ReasonFabricNotReady
 	ReasonConflict       = "Conflict"
 	ReasonWrongClaim     = "WrongClaim"
 	ReasonNotClaimed     = "NotClaimed"
 	ReasonNotRegistered  = "NotRegistered"
 	ReasonNotReady       = "NotReady"
+
+	// What the gate says of the IMEX connections between the nodes of a job.
+
+	ReasonPeersNotConnected = "PeersNotConnected"
+	ReasonPeersUnknown      = "PeersUnknown"
 )
 
 // What may be wrong with a domain: the reasons of Domain.Problem and Domain.Note.

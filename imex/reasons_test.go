@@ -1,39 +1,24 @@
 package imex
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
-	"strconv"
-	"testing"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-// knownWords returns the reasons of verdicts.
-func knownWords(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(allWords(t), func(word string) bool {
-		return slices.Contains([]string{NoDomain, DomainDiffers, DomainDeleting, DomainOutdated}, word)
-	})
-}
-
-// allWords returns the constants of reasons.go.
-func allWords(t *testing.T) []string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			word, err := strconv.Unquote(lit.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			words = append(words, word)
+// knownWords returns the reasons of verdicts: the words of the table about IMEX, without those about a domain and about a
+// job's peers, and the one that the fabric has too.
+func knownWords() []string {
+	known := []string{ReasonFabricNotReady}
+	for _, c := range topology.Reasons {
+		if !slices.ContainsFunc(c.Words, func(w topology.Word) bool { return w.Reason == ReasonReady }) {
+			continue
 		}
-		return true
-	})
-	return words
+		for _, w := range c.Words {
+			if !slices.Contains([]string{NoDomain, DomainDiffers, DomainDeleting, DomainOutdated, ReasonPeersNotConnected, ReasonPeersUnknown}, w.Reason) {
+				known = append(known, w.Reason)
+			}
+		}
+	}
+	return known
 }

@@ -296,7 +296,7 @@ func TestHookFilesFaults(t *testing.T) {
 	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"), topology.UncorrectedECCProblem("GPU-b"),
 		topology.Finding{Reason: topology.ReasonGPULost, Message: "the driver has a GPU"}, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: "memory"})
 	want := []rundir.Fault{{UUID: "GPU-a", Text: "GPU GPU-a had Xid 119, GSP does not answer: drain the node and reset the GPU"},
-		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it"},
+		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it; replace the GPU if errors come again"},
 		{UUID: "GPU-b", Text: topology.UncorrectedECCProblem("GPU-b").Message}, {Text: "the driver has a GPU"}}
 	for _, links := range []int{18, 17} {
 		for i := range n.GPUs {

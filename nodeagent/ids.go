@@ -77,8 +77,8 @@ func (a *Agent) onIDs(got idAnswer) (pause time.Duration) {
 // storePatience is how long the agent waits at its start for the ids that an earlier agent stored, if no source answers.
 const storePatience = 10 * time.Second
 
-// readIDs asks one source after the other for the ids of these GPUs, until a source answers. The report says the same for each failure: an
-// address in the message would change the report with each try.
+// readIDs asks one source after the other for the GPUs' ids, until a source answers. All failures of a source have the same message in the
+// report, because a message with an address would change the report with each try.
 func (a *Agent) readIDs(ctx context.Context, gpus []string) idAnswer {
 	var asked []string
 	var failed []error

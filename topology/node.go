@@ -257,11 +257,12 @@ func (p Finding) Reported() Finding {
 	return p
 }
 
-// Reasons of a node's labels, and of its GPUs beside those of its neighbours.
+// Reasons of problems that a node's labels have, or that a comparison with its neighbours shows.
 const (
 	ReasonLabelDiffers       = "LabelDiffers"
 	ReasonLabelWithoutDomain = "LabelWithoutDomain"
 	ReasonCliqueMalformed    = "CliqueLabelMalformed"
+	ReasonCountMalformed     = "CountLabelMalformed"
 	ReasonProductsDiffer     = "ProductsDiffer"
 )
 

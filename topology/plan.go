@@ -43,6 +43,9 @@ const (
 	ReasonNoBlock = "NoBlock"
 )
 
+// ReasonLeavesApart is said of a plan and of a file in which no switch is above all nodes.
+const ReasonLeavesApart = "LeavesApart"
+
 // The names of topologies. If there are several block topologies, their names begin with
 // that of their kind.
 const (

@@ -7,15 +7,26 @@ import (
 	"slices"
 )
 
-// RowsPendingProblem is of a GPU whose memory rows wait until a reset remaps them.
+// RowsPendingProblem says that memory rows of a GPU wait until a reset remaps them.
 func RowsPendingProblem(uuid string) Finding {
-	return Finding{Reason: ReasonMemoryErrors, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
+	return problem(ReasonMemoryErrors, "GPU "+uuid+" has memory rows that wait to be remapped")
 }
 
-// UncorrectedECCProblem is of a GPU that has had uncorrected ECC errors since the driver was loaded. It has no number,
-// which would have the report written at each error.
+// UncorrectedECCProblem says that a GPU has had uncorrected ECC errors since the driver was loaded. The message does not
+// count the errors, because each new error would then change the report.
 func UncorrectedECCProblem(uuid string) Finding {
-	return Finding{Reason: ReasonMemoryErrors, Message: "GPU " + uuid + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"}
+	return problem(ReasonMemoryErrors, "GPU "+uuid+" has had uncorrected ECC errors since the driver was loaded")
+}
+
+// GPULostProblem says that the driver has a GPU on PCI that NVML does not show.
+func GPULostProblem(address string) Finding {
+	return problem(ReasonGPULost, "the driver has a GPU at PCI address "+address+" that NVML does not show")
+}
+
+// problem returns a problem of a report. Its message ends with the remedy of the reason word, because a report has no
+// room for a remedy of its own.
+func problem(reason, what string) Finding {
+	return Finding{Reason: reason, Message: what + ": " + Explain(reason).Remedy}
 }
 
 // Problems returns the problems of the node's labels and of its report.

@@ -81,7 +81,7 @@ var Reasons = []Chapter{
 		{"FabricNotReady", "the NVLink fabric or the driver's IMEX channels are not ready", "read the log of Fabric Manager; then reset the GPUs or restart", ""},
 		{"ForgottenInUse", "a name in forgetBlocks or forgetSwitches is still in use", "move the nodes, or take the name from the list", ""},
 		{"GPUOutsideClique", "some GPUs are in a clique, which counts, and others in none", "look at Fabric Manager, these GPUs and the NVLink partitions", ""},
-		{"JobSizesImpossible", "jobs of these sizes need more blocks than Slurm gives a job", "use sbatch --segment, or set the key in the message", ""},
+		{"JobSizesImpossible", "jobs of some sizes need more blocks than Slurm gives a job", "use sbatch --segment, or set the key in the message", ""},
 		{"LabelConflict", "labels contradict each other", "correct the labels", ""},
 		{"LabelDiffers", "a label differs from NVML, which counts, or from most labels", "look at who writes the label", ""},
 		{"LabelWithoutDomain", "the label's value names no domain, such as N/A", "look at who writes the label", ""},

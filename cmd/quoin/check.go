@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,17 +56,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 			if err := o.checkInput("topology", shown); err != nil {
 				return err
 			}
-			r := &show.Result{Kind: "CheckResult"}
-			w, err := o.read(cmd, r, args)
-			if err != nil {
-				return err
-			}
-			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, name, w)
-			if err != nil {
-				return err
-			}
-			r.Add(one)
-			return printResult(cmd.OutOrStdout(), o.output, r)
+			return o.judge(cmd, args, func(w *wanted) (*show.Result, error) { return o.compare(shown, name, w) })
 		},
 	}
 	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
@@ -77,7 +66,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 }
 
 // compare compares the files with what Slurm has, as a file or the running Slurm says.
-func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown, name string, w *wanted) (*show.Result, error) {
+func (o *filesOptions) compare(shown, name string, w *wanted) (*show.Result, error) {
 	files := w.whole
 	i := slices.IndexFunc(files, isTopology)
 	if i < 0 {
@@ -87,7 +76,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown, name
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.files)
 	}
 	if shown != "" {
-		return checkShown(stdin, shown, name, files[i])
+		return checkShown(w.cmd.InOrStdin(), shown, name, files[i])
 	}
 	slurm := slurmOnce(w.pub)
 	if slurm == nil {
@@ -108,7 +97,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown, name
 	if err != nil {
 		return nil, err
 	}
-	a := slurm.Newer(ctx, places.Question(), time.Now())
+	a := slurm.Newer(w.cmd.Context(), places.Question(), time.Now())
 	if a.Err != nil {
 		return nil, fmt.Errorf("ask Slurm: %w; --topology takes the output of scontrol show topology instead", a.Err)
 	}

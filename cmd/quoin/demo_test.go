@@ -160,7 +160,7 @@ func TestDemoTrouble(t *testing.T) {
 		{"nothing to watch", []string{"--watch", "mixed"}, "site mixed has no timeline to --watch: want day-of-trouble, or a file with one"},
 		{"pause below zero", []string{"--watch", "--pause", "-1s"}, "--pause -1s: want 0 or more"},
 		{"two sites", []string{"mixed", "hgx-h100"}, "accepts at most 1 arg(s), received 2"},
-		{"no such file", []string{"nowhere.yaml"}, "read site: open nowhere.yaml: no such file"},
+		{"no such file", []string{"nowhere.yaml"}, "nowhere.yaml is not there: want a file with a site, or the name of a site of --list"},
 		{"store that cannot be made", []string{"--store", "/dev/null/x"}, "make store: mkdir /dev/null: not a directory"},
 		{"yaml for an old release", []string{"--format", "yaml", "--slurm-version", "24.11"}, "topology.yaml needs 25.05"},
 		{"site without GPUs", []string{write(t, "cpu.yaml", "groups:\n- node: cpu-1\n"), "--store", t.TempDir()}, "no NVLink domain and no switch is known"},

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
@@ -109,46 +110,64 @@ func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) 
 
 // wanted are the files that Slurm should have, in the order of slurmFiles, and what they belong to.
 type wanted struct {
-	*session.Session
-	pub   *publication.Cluster
+	*opened
 	files []lint.File
 	// whole are the same files with all known nodes in them, even if the nodes register with their places.
 	whole []lint.File
-	// facts are what the files were made of, if this command made them.
-	facts []topology.Facts
+	// facts are what the files were made of, if this command made them. unread are reports that could not be read.
+	facts  []topology.Facts
+	unread []topology.Finding
 }
 
-// read returns the files that Slurm should have. r gets the reports that cannot be read.
-func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) (*wanted, error) {
-	s, pub, err := o.open(cmd, paths, filesOrThese)
+// judge prints what a command finds of the files that Slurm should have, after the reports that could not be read.
+func (o *filesOptions) judge(cmd *cobra.Command, reports []string, find func(*wanted) (*show.Result, error)) error {
+	w, err := o.read(cmd, reports)
+	if err != nil {
+		return err
+	}
+	r, err := find(w)
+	if err != nil {
+		return err
+	}
+	r.Findings = slices.Concat(w.unread, r.Findings)
+	return printResult(cmd.OutOrStdout(), o.output, r)
+}
+
+// read returns the files that Slurm should have.
+func (o *filesOptions) read(cmd *cobra.Command, reports []string) (*wanted, error) {
+	on, err := o.open(cmd, reports, filesOrThese)
 	if err != nil {
 		return nil, err
 	}
-	w := &wanted{Session: s, pub: pub}
+	w := &wanted{opened: on}
 	switch {
 	case o.files != "":
 		w.files, err = readFiles(o.files, o.confDir)
 		w.whole = w.files
-	case s.Store != nil && !o.fresh:
-		err = w.readPublished(cmd)
+	case w.Store != nil && !o.fresh:
+		err = w.readPublished()
 	default:
-		var made *fresh
-		if made, err = o.makeFresh(cmd, s, pub, paths); err == nil {
-			r.Found(session.Unread(made.FilePlan.Problems)...)
-			w.facts = made.Judged
-			err = w.take(made)
+		made, err := o.makeFresh(on)
+		if err != nil {
+			return nil, err
 		}
+		if made.Refused != "" {
+			return nil, errors.New(made.Message)
+		}
+		w.facts, w.unread = made.Judged, session.Unread(made.FilePlan.Problems)
+		return w, w.take(made.Files, &made.FilePlan)
 	}
 	return w, err
 }
 
 // readPublished takes what is published. The stored plan has all nodes.
-func (w *wanted) readPublished(cmd *cobra.Command) error {
-	set, err := w.Store.Load(cmd.Context(), w.pub.Place())
+func (w *wanted) readPublished() error {
+	ctx := w.cmd.Context()
+	set, err := w.Store.Load(ctx, w.pub.Place())
 	if err != nil {
 		return err
 	}
-	doc, err := w.Plan(cmd.Context(), w.pub.Name)
+	doc, err := w.Plan(ctx, w.pub.Name)
 	if err != nil {
 		return err
 	}
@@ -157,18 +176,13 @@ func (w *wanted) readPublished(cmd *cobra.Command) error {
 	if set == nil || doc.Current.Number == 0 {
 		return fmt.Errorf("nothing is published in %s: --fresh makes files of a new plan", w.pub.Place())
 	}
-	whole, err := plan.Whole()
-	w.files, w.whole = inOrder(set.Files), inOrder(whole)
-	return err
+	return w.take(set.Files, plan)
 }
 
-// take takes the files of a plan that was made.
-func (w *wanted) take(made *fresh) error {
-	if made.Refused != "" {
-		return errors.New(made.Message)
-	}
-	whole, err := made.FilePlan.Whole()
-	w.files, w.whole = inOrder(made.Files), inOrder(whole)
+// take takes the files of a plan, and makes them with all known nodes too.
+func (w *wanted) take(files map[string]string, plan *plandoc.Plan) error {
+	whole, err := plan.Whole()
+	w.files, w.whole = inOrder(files), inOrder(whole)
 	return err
 }
 

@@ -90,14 +90,14 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	o.Exclusive = o.exclusive == "topo"
-	p, pub, pods, err := o.plan(cmd)
+	p, err := o.plan(cmd)
 	if err != nil {
 		return err
 	}
-	if err := o.states(cmd, p, pub, pods); err != nil {
+	if err := o.states(cmd, p); err != nil {
 		return err
 	}
-	sayGuess(cmd.ErrOrStderr(), pub, "the answer is by the rules of Slurm %s")
+	sayGuess(cmd.ErrOrStderr(), p.pub, "the answer is by the rules of Slurm %s")
 	answer, err := p.ask(&o.Job, o.topology)
 	if err != nil {
 		return err
@@ -113,48 +113,50 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	return answer.Code().AsError()
 }
 
-// plan returns the plan: the stored one, or one that is made. pods returns what may have worker pods.
-func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
-	s, pub, err := o.open(cmd, nil, "a path of Slurm's files, or --nodes FILE (- for standard input)")
+// plan returns what there is of topologies: those of PATH, of the stored plan, or of a plan that is made.
+func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
+	w, err := o.open(cmd, nil, "a path of Slurm's files, or --nodes FILE (- for standard input)")
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	if o.files != "" {
-		read, err := readTopologies(o.files, pub)
+	workers := func() (*inputs.Snapshot, error) { return w.Workers(cmd.Context()) }
+	switch {
+	case o.files != "":
+		read, err := readTopologies(o.files, w.pub)
 		if err == nil && len(read.trouble) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", read.trouble[0].Message)
 			err = show.NotKnown
 		}
 		if err == nil {
-			err = o.checkNamed(&read.Plan, pub)
+			err = o.checkNamed(&read.Plan, w.pub)
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		p = newFitPlan(pub.Release, read.Topologies, read.Nodes)
+		p = newFitPlan(w.pub, read.Topologies, read.Nodes)
 		p.future = read.future
-		return p, pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
-	}
-	if s.Store != nil && !o.fresh {
-		doc, err := s.Plan(cmd.Context(), pub.Name)
+	case w.Store != nil && !o.fresh:
+		doc, err := w.Plan(cmd.Context(), w.pub.Name)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		stored := &doc.Current.Plan
-		pub.Follow(0, stored)
-		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
+		w.pub.Follow(0, stored)
+		p = newFitPlan(w.pub, stored.Topologies, stored.Nodes)
 		p.devices(stored)
-		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, nil
+	default:
+		made, err := o.makeFresh(w)
+		if err != nil {
+			return nil, err
+		}
+		p = newFitPlan(w.pub, made.FilePlan.Topologies, made.Plan.Nodes)
+		options := w.pub.GresOptions()
+		p.facts(options.Without(made.Judged))
+		p.source.Unread = session.Unread(made.FilePlan.Problems)
+		workers = func() (*inputs.Snapshot, error) { return made.snap, nil }
 	}
-	made, err := o.makeFresh(cmd, s, pub, nil)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	p = newFitPlan(pub.Release, made.FilePlan.Topologies, made.Plan.Nodes)
-	options := pub.GresOptions()
-	p.facts(options.Without(made.Judged))
-	p.source.Unread = session.Unread(made.FilePlan.Problems)
-	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
+	p.workers = workers
+	return p, nil
 }
 
 // checkNamed refuses files that name no node, unless a flat topology has the nodes that Slurm names.
@@ -174,7 +176,7 @@ func (o *fitOptions) checkNamed(plan *topology.Plan, pub *publication.Cluster) e
 }
 
 // states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.
-func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error)) error {
+func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan) error {
 	if o.sinfo != "" {
 		in, name, err := session.OpenInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
 		if err != nil {
@@ -183,19 +185,18 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Clu
 		defer func() { _ = in.Close() }()
 		return p.sinfo(name, in)
 	}
-	if slurm := slurmOnce(pub); slurm != nil {
+	if slurm := slurmOnce(p.pub); slurm != nil {
 		a := slurm.Newer(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, time.Now())
 		if a.Err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}
 		p.live(&a.State, "Slurm", a.Asked.Nodes)
 		if a.State.Release != 0 {
-			pub.Follow(a.State.Release, nil)
-			p.release = pub.Release
+			p.pub.Follow(a.State.Release, nil)
 		}
 		return nil
 	}
-	snap, err := pods()
+	snap, err := p.workers()
 	if err == nil {
 		p.pods(snap)
 	}

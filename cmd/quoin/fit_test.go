@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -20,7 +21,7 @@ func TestFitAcross(t *testing.T) {
 		"b": "; no job that Slurm places by blocks runs across nvl-a (2 nodes) and nvl-b (2 nodes): rootSwitch joins fabrics, if one switch is above them",
 		"a": "; no job that Slurm places by blocks runs across nvl-a (2 nodes) and nvl-b (2 nodes): baseBlockSize: 2, without sizeClasses, puts racks of all sizes into one topology",
 	} {
-		p := newFitPlan(slurmconf.Latest, []topology.Topology{blocks("nvl-a", "a", "x"), blocks("nvl-b", fabric, "y")}, nil)
+		p := newFitPlan(&publication.Cluster{Release: slurmconf.Latest}, []topology.Topology{blocks("nvl-a", "a", "x"), blocks("nvl-b", fabric, "y")}, nil)
 		for nodes, across := range map[int]bool{2: false, 3: true, 5: false} {
 			a, err := p.ask(&fit.Job{Nodes: nodes}, "")
 			if err != nil {

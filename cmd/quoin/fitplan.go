@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // fitPlan is what quoin fit knows of a Slurm cluster: topologies and the states of their nodes.
 type fitPlan struct {
-	release    slurmconf.Release
+	pub        *publication.Cluster
 	topologies []topology.Topology
 	// gpus is how many GPUs nodes have by Slurm name, as far as reports, labels or the kubelet say.
 	gpus map[string]int
@@ -31,6 +31,8 @@ type fitPlan struct {
 	owners map[string]string
 	// future are nodes that slurm.conf has as FUTURE.
 	future map[string]bool
+	// workers returns what may have worker pods.
+	workers func() (*inputs.Snapshot, error)
 	// states are the nodes' states, nil if nobody said any. all says that every node of Slurm has
 	// one. A list of sinfo may lack some nodes.
 	states map[string]fit.State
@@ -39,8 +41,8 @@ type fitPlan struct {
 }
 
 // newFitPlan returns topologies with their nodes. The states of the nodes are not known yet.
-func newFitPlan(release slurmconf.Release, topologies []topology.Topology, placed []topology.Placement) *fitPlan {
-	p := &fitPlan{release: release, topologies: topologies, gpus: map[string]int{}, owners: make(map[string]string, len(placed))}
+func newFitPlan(pub *publication.Cluster, topologies []topology.Topology, placed []topology.Placement) *fitPlan {
+	p := &fitPlan{pub: pub, topologies: topologies, gpus: map[string]int{}, owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.owners[placed[i].SlurmName] = placed[i].Node
 	}
@@ -131,7 +133,7 @@ func (p *fitPlan) topology(name string) (*topology.Topology, error) {
 // site returns the topology with the states of its nodes. Nodes that are in no topology may have
 // the job too. In a flat topology all nodes may.
 func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
-	s := fit.NewSite(t, p.release, p.state)
+	s := fit.NewSite(t, p.pub.Release, p.state)
 	if t.Kind == topology.KindBlock && !s.HasBlocks() {
 		return nil, fmt.Errorf("topology %s has no block with nodes", cmp.Or(t.Name, topology.ConfTopology))
 	}

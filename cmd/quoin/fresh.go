@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -83,25 +82,34 @@ func (o *freshOptions) given(paths []string) bool {
 	return o.files != "" || o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
 }
 
-// open opens the session, and the publication that the command is about. It refuses flags that name something
-// else to read than the arguments do.
-func (o *freshOptions) open(cmd *cobra.Command, paths []string, other string) (*session.Session, *publication.Cluster, error) {
-	local := o.given(paths)
+// opened is what a command works on.
+type opened struct {
+	*session.Session
+	cmd *cobra.Command
+	// pub is the publication that the command is about.
+	pub *publication.Cluster
+	// reports are the paths of the reports that are given.
+	reports []string
+}
+
+// open opens what a command works on. It refuses flags that name something else to read than the arguments do.
+func (o *freshOptions) open(cmd *cobra.Command, reports []string, other string) (*opened, error) {
+	local := o.given(reports)
 	arguments, others := "reports", append([]string{"fresh"}, sourceFlags...)
 	if o.files != "" {
 		arguments, others = o.files+", which is read as Slurm's", append(others, "nodes", "previous", "ibnetdiscover")
 	}
 	for _, name := range others {
 		if local && cmd.Flags().Changed(name) {
-			return nil, nil, fmt.Errorf("--%s beside %s: want one of them", name, arguments)
+			return nil, fmt.Errorf("--%s beside %s: want one of them", name, arguments)
 		}
 	}
 	s, err := openSession(cmd, &o.Flags, local, other)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pub, err := s.Publication()
-	return s, pub, err
+	return &opened{s, cmd, pub, reports}, err
 }
 
 // openSession opens a local session for what is given, or else a cluster or a directory. other names
@@ -129,26 +137,26 @@ const (
 // fresh is a plan that was made, its files, and what it was made of.
 type fresh struct {
 	*publisher.Rendered
-	conf *session.Session
 	pub  *publication.Cluster
 	snap *inputs.Snapshot
 	in   inputs.Inputs
 }
 
 // makeFresh makes a plan and its files of nodes, reports and cables: those that are given, or those of the store.
-func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *publication.Cluster, paths []string) (*fresh, error) {
-	texts, err := o.readCables(cmd.InOrStdin())
+func (o *freshOptions) makeFresh(w *opened) (*fresh, error) {
+	texts, err := o.readCables(w.cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	snap, err := o.snapshot(cmd.Context(), cmd.InOrStdin(), s, paths)
+	snap, err := o.snapshot(w)
 	if err != nil {
 		return nil, err
 	}
-	previous, err := o.previousPlan(cmd.Context(), s, pub)
+	previous, err := o.previousPlan(w)
 	if err != nil {
 		return nil, err
 	}
+	pub := w.pub
 	if o.skeleton {
 		if !pub.Release.Does(slurmconf.DynamicTopology) {
 			return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.Release)
@@ -157,7 +165,7 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 	}
 	var described *cableTexts
 	if len(texts) > 0 {
-		if described, err = describe(texts, snap, o.nodes == "" && len(paths) == 0); err != nil {
+		if described, err = describe(texts, snap, o.nodes == "" && len(w.reports) == 0); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +178,7 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 	}
 	if described != nil {
 		if others := described.addTo(&in); len(others) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: hosts in the fabric that are not among the nodes: %s\n", hostlist.Shorten(hostlist.Compress(others)))
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "quoin: hosts in the fabric that are not among the nodes: %s\n", hostlist.Shorten(hostlist.Compress(others)))
 		}
 	}
 	made, err := publisher.Make(pub, in, previous)
@@ -180,52 +188,52 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 	if o.skeleton {
 		delete(made.Files, gresFile)
 		if len(made.Files) == 0 && made.Refused == "" {
-			made.Refused, made.Message = "NothingToPublish", "no node is in a block or switch: there is no skeleton"
+			made.Refused, made.Message = publisher.ReasonNothingToPublish, "no node is in a block or switch: there is no skeleton"
 		}
 	}
 	// As in a stored plan. Whether slurmd finds the GPUs is a question about gres.conf, which a map does not show.
 	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.FilePlan.Problems), func(f topology.Finding) bool { return f.Reason == syntax.ReasonNotJudged })
 	made.FilePlan.Problems = append(made.FilePlan.Problems, snap.Problems...)
-	return &fresh{made, s, pub, snap, in}, nil
+	return &fresh{made, pub, snap, in}, nil
 }
 
 // snapshot reads nodes and reports.
-func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session.Session, paths []string) (*inputs.Snapshot, error) {
-	if s.Store != nil {
-		return s.Store.Snapshot(ctx)
+func (o *freshOptions) snapshot(w *opened) (*inputs.Snapshot, error) {
+	if w.Store != nil {
+		return w.Store.Snapshot(w.cmd.Context())
 	}
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	if o.nodes != "" {
 		var err error
-		if snap, err = s.ReadNodes(stdin, o.nodes); err != nil {
+		if snap, err = w.ReadNodes(w.cmd.InOrStdin(), o.nodes); err != nil {
 			return nil, err
 		}
 	}
-	snap.Fabrics = cables.NewReader(publication.FabricFiles(s.Config.Clusters()), nil).Read()
-	return snap, session.AddReports(snap, paths)
+	snap.Fabrics = cables.NewReader(publication.FabricFiles(w.Config.Clusters()), nil).Read()
+	return snap, session.AddReports(snap, w.reports)
 }
 
 // previousPlan returns what the plan continues from: the file of --previous, or the stored plan.
-func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub *publication.Cluster) (previous publisher.Previous, err error) {
+func (o *freshOptions) previousPlan(w *opened) (previous publisher.Previous, err error) {
 	if o.previous != "" {
 		text, err := os.ReadFile(o.previous)
 		if err == nil {
 			previous.Plan, err = slurmconf.ReadPlan(o.previous, text)
 		}
 		if err != nil {
-			return previous, fmt.Errorf("read previous topology: %w", err)
+			return previous, fmt.Errorf("read previous topology: %w", show.Unopened(err, o.previous, "a topology.conf or topology.yaml"))
 		}
 		return previous, nil
 	}
-	if s.Store == nil {
+	if w.Store == nil {
 		return previous, nil
 	}
-	doc, err := s.Store.LoadPlan(ctx, pub.Name)
+	doc, err := w.Store.LoadPlan(w.cmd.Context(), w.pub.Name)
 	if err != nil || doc == nil {
 		return previous, err
 	}
-	pub.Follow(0, &doc.Current.Plan)
-	previous = publisher.ReadPlan(pub, &doc.Current.Plan)
+	w.pub.Follow(0, &doc.Current.Plan)
+	previous = publisher.ReadPlan(w.pub, &doc.Current.Plan)
 	previous.Groups = doc.Groups
 	return previous, nil
 }

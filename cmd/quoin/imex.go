@@ -99,7 +99,6 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 	}
 	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, publication.AnyFabrics(s.Config.Clusters()), judged...))
 	r := show.MembersResult(seen)
-	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)
 	return r, nil
 }

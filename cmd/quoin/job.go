@@ -21,19 +21,15 @@ import (
 
 // jobOptions are the flags of quoin job.
 type jobOptions struct {
-	runDir      string
-	summaryDirs []string
-	output      string
-	cluster     string
-	start       string
-	all         bool
+	// Source says where jobs are looked for. Slurm is asked about a job that runs if it may know of jobs elsewhere.
+	report.Source
+	output string
+	all    bool
 
-	asks        bool           // Slurm about a job that runs
-	slurm       *client.Client // nil if nobody can be asked
-	runDirGiven bool
-	now         func() time.Time
-	zone        *time.Location
-	stderr      io.Writer
+	slurm  *client.Client // nil if nobody can be asked
+	now    func() time.Time
+	zone   *time.Location
+	stderr io.Writer
 }
 
 // The ways in which quoin job prints, beside outputJSON.
@@ -69,9 +65,8 @@ Exit status: 1 if the job is not known here.`,
 			if err != nil {
 				return err
 			}
-			conf := s.Config
-			o.runDir, o.stderr = conf.Agent.RunDir, cmd.ErrOrStderr()
-			o.runDirGiven = o.runDir != rundir.DefaultRunDir
+			o.RunDir, o.RunDirGiven = rundir.Dir(s.Config.Agent.RunDir), s.Config.Agent.RunDir != rundir.DefaultRunDir
+			o.Skip, o.stderr = o.skip, cmd.ErrOrStderr()
 			if err := o.check(args); err != nil {
 				return err
 			}
@@ -83,7 +78,7 @@ Exit status: 1 if the job is not known here.`,
 				if err != nil {
 					return err
 				}
-				o.asks, o.slurm = true, slurmOnce(pub)
+				o.Elsewhere, o.slurm = true, slurmOnce(pub)
 			}
 			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
 		},
@@ -91,27 +86,22 @@ Exit status: 1 if the job is not known here.`,
 	f := cmd.Flags()
 	flags.Add(cmd)
 	flags.AddSources(cmd)
-	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
+	f.StringSliceVar(&o.SummaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
 	show.AddOutput(cmd, &o.output, jobTable, jobWide, outputJSON)
-	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
-	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
+	f.StringVar(&o.Cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
+	f.StringVar(&o.Start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
 	return cmd
 }
 
 func (o *jobOptions) check(args []string) error {
-	if _, err := strconv.ParseUint(o.start, 10, 63); o.start != "" && err != nil {
-		return fmt.Errorf("--start %q: want seconds since 1970", o.start)
+	if _, err := strconv.ParseUint(o.Start, 10, 63); o.Start != "" && err != nil {
+		return fmt.Errorf("--start %q: want seconds since 1970", o.Start)
 	}
 	if len(args) == 0 {
 		return nil
 	}
 	return dcgm.CheckJobID(args[0])
-}
-
-// source says where jobs are looked for.
-func (o *jobOptions) source() report.Source {
-	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.asks}
 }
 
 func (o *jobOptions) view() report.View {
@@ -120,7 +110,7 @@ func (o *jobOptions) view() report.View {
 
 // listJobs prints the jobs that run here. With --all it prints jobs that have ended too.
 func listJobs(w io.Writer, o *jobOptions) error {
-	runs, err := o.source().Read()
+	runs, err := o.Read()
 	if err != nil {
 		return err
 	}
@@ -142,8 +132,8 @@ func (o *jobOptions) skip(err error) {
 
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
-	all, err := o.source().Read()
-	if err == nil && o.asks {
+	all, err := o.Read()
+	if err == nil && o.Elsewhere {
 		all, err = addNames(ctx, o.slurm, id, all, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
 	}
 	if err != nil {
@@ -151,12 +141,12 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	}
 	runs := report.Of(all, id, o.all)
 	if len(runs) == 0 {
-		where := "no record in " + o.runDir + ", and no summary of it"
-		if o.asks {
+		where := "no record in " + string(o.RunDir) + ", and no summary of it"
+		if o.Elsewhere {
 			where = "it does not run according to Slurm; " + where
 		}
-		if len(o.summaryDirs) > 0 {
-			where += " in " + strings.Join(o.summaryDirs, ", ")
+		if len(o.SummaryDirs) > 0 {
+			where += " in " + strings.Join(o.SummaryDirs, ", ")
 		}
 		fmt.Fprintf(o.stderr, "quoin: job %s is not known here: %s. Jobs of other nodes: run quoin there, or give --summary-dir where all nodes keep their summaries\n", id, where)
 		return show.Differs

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/test/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
@@ -89,11 +90,16 @@ func writeEnded(t *testing.T, dir string, r rundir.Record, u *rundir.Use, after 
 	}
 }
 
+// jobsIn says where the jobs of a run directory are looked for, and those of directories with summaries.
+func jobsIn(runDir string, summaryDirs ...string) report.Source {
+	return report.Source{RunDir: rundir.Dir(runDir), SummaryDirs: summaryDirs}
+}
+
 // jobOutput runs quoin job with options, an hour and a half after the jobs began.
 func jobOutput(t *testing.T, o jobOptions, id string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, said bytes.Buffer
-	o.now, o.zone, o.stderr, o.runDirGiven = func() time.Time { return jobStart.Add(90 * time.Minute) }, time.UTC, &said, true
+	o.now, o.zone, o.stderr, o.RunDirGiven, o.Skip = func() time.Time { return jobStart.Add(90 * time.Minute) }, time.UTC, &said, true, o.skip
 	if o.output == "" {
 		o.output = jobTable
 	}
@@ -159,24 +165,23 @@ func TestJobTables(t *testing.T) {
 		name, id string
 		o        jobOptions
 	}{
-		{"running", "100", jobOptions{}},
-		{"wide", "100", jobOptions{output: jobWide}},
-		{"without-samples", "101", jobOptions{}},
-		{"idle", "90", jobOptions{}},
-		{"mig", "91", jobOptions{}},
-		{"straddling", "200", jobOptions{summaryDirs: []string{shared}}},
-		{"requeued", "300", jobOptions{summaryDirs: []string{shared}}},
-		{"requeued-all", "300", jobOptions{summaryDirs: []string{shared}, all: true}},
-		{"full-node", "500", jobOptions{summaryDirs: []string{shared}}},
-		{"hidden", "501", jobOptions{summaryDirs: []string{shared}}},
-		{"list", "", jobOptions{}},
-		{"list-all", "", jobOptions{summaryDirs: []string{shared}, all: true}},
-		{"list-wide", "", jobOptions{output: jobWide}},
-		{"json", "200", jobOptions{summaryDirs: []string{shared}, output: outputJSON}},
+		{"running", "100", jobOptions{Source: jobsIn(runDir)}},
+		{"wide", "100", jobOptions{Source: jobsIn(runDir), output: jobWide}},
+		{"without-samples", "101", jobOptions{Source: jobsIn(runDir)}},
+		{"idle", "90", jobOptions{Source: jobsIn(runDir)}},
+		{"mig", "91", jobOptions{Source: jobsIn(runDir)}},
+		{"straddling", "200", jobOptions{Source: jobsIn(runDir, shared)}},
+		{"requeued", "300", jobOptions{Source: jobsIn(runDir, shared)}},
+		{"requeued-all", "300", jobOptions{Source: jobsIn(runDir, shared), all: true}},
+		{"full-node", "500", jobOptions{Source: jobsIn(runDir, shared)}},
+		{"hidden", "501", jobOptions{Source: jobsIn(runDir, shared)}},
+		{"list", "", jobOptions{Source: jobsIn(runDir)}},
+		{"list-all", "", jobOptions{Source: jobsIn(runDir, shared), all: true}},
+		{"list-wide", "", jobOptions{Source: jobsIn(runDir), output: jobWide}},
+		{"json", "200", jobOptions{Source: jobsIn(runDir, shared), output: outputJSON}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.o.runDir = runDir
 			got, said, err := jobOutput(t, tt.o, tt.id)
 			if err != nil || said != "" {
 				t.Fatalf("%v, said %q", err, said)

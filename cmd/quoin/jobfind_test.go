@@ -12,19 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 func TestJobNotKnown(t *testing.T) {
 	runDir, shared := jobSite(t)
 	for _, id := range []string{"999", "10", "1000", "401_9", "_2"} {
-		out, said, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}}, id)
+		out, said, err := jobOutput(t, jobOptions{Source: jobsIn(runDir, shared)}, id)
 		var code show.ExitCode
 		if out != "" || !errors.As(err, &code) || code != 1 || !strings.Contains(said, "quoin: job "+id+" is not known here: no record in "+runDir) || !strings.Contains(said, shared) {
 			t.Errorf("%s: %q, said %q, %v", id, out, said, err)
 		}
 	}
-	if _, said, err := jobOutput(t, jobOptions{runDir: runDir, cluster: "other"}, "100"); err == nil {
+	if _, said, err := jobOutput(t, jobOptions{Source: report.Source{RunDir: rundir.Dir(runDir), Cluster: "other"}}, "100"); err == nil {
 		t.Errorf("a job of another cluster was found; said %q", said)
 	}
 }
@@ -33,7 +34,7 @@ func TestJobNotKnown(t *testing.T) {
 // and all else is shown.
 func TestJobSkipsBrokenFiles(t *testing.T) {
 	runDir, _ := jobSite(t)
-	whole, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "")
+	whole, _, err := jobOutput(t, jobOptions{Source: jobsIn(runDir), all: true}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestJobSkipsBrokenFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, said, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "")
+		out, said, err := jobOutput(t, jobOptions{Source: jobsIn(runDir), all: true}, "")
 		if err != nil || out != whole {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, cmp.Diff(whole, out))
 		}
@@ -63,10 +64,10 @@ func TestJobMissingDirectories(t *testing.T) {
 	runDir, shared := jobSite(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, o := range map[string]jobOptions{
-		"correct --summary-dir":                   {runDir: runDir, summaryDirs: []string{shared, missing}},
-		"does quoin agent run on this node":       {runDir: missing},
-		"Set agent.runDir, or give --summary-dir": {runDir: missing, summaryDirs: []string{shared}}, // it was given
-		missing + ": no such file or directory":   {runDir: missing, all: true},
+		"correct --summary-dir":                   {Source: jobsIn(runDir, shared, missing)},
+		"does quoin agent run on this node":       {Source: jobsIn(missing)},
+		"Set agent.runDir, or give --summary-dir": {Source: jobsIn(missing, shared)}, // it was given
+		missing + ": no such file or directory":   {Source: jobsIn(missing), all: true},
 	} {
 		out, said, err := jobOutput(t, o, "200")
 		var code show.ExitCode
@@ -74,7 +75,7 @@ func TestJobMissingDirectories(t *testing.T) {
 			t.Errorf("%q, said %q, %v; want %q", out, said, err, name)
 		}
 	}
-	if _, err := (&jobOptions{runDir: missing, summaryDirs: []string{shared}, now: time.Now}).source().Read(); err != nil {
+	if _, err := jobsIn(missing, shared).Read(); err != nil {
 		t.Errorf("slurmctld's machine has no run directory: %v", err)
 	}
 }
@@ -96,11 +97,11 @@ func TestJobOfTwoClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	both, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7")
+	both, _, err := jobOutput(t, jobOptions{Source: jobsIn(runDir)}, "7")
 	if err != nil || strings.Count(both, "Job       7\n") != 2 || strings.Count(both, "\nn1 ") != 1 {
 		t.Errorf("%v\n%s", err, both)
 	}
-	one, _, err := jobOutput(t, jobOptions{runDir: runDir, cluster: "hpc"}, "7")
+	one, _, err := jobOutput(t, jobOptions{Source: report.Source{RunDir: rundir.Dir(runDir), Cluster: "hpc"}}, "7")
 	if err != nil || strings.Count(one, "Job       7\n") != 1 || !strings.Contains(one, "cluster hpc") {
 		t.Errorf("%v\n%s", err, one)
 	}
@@ -114,11 +115,11 @@ func TestJobWithSummaryAndRecord(t *testing.T) {
 	u := usedFor(r, time.Minute, h100("n1", 0, 1, 1))
 	writeRunning(t, runDir, r, u)
 	writeEnded(t, rundir.Dir(runDir).SummaryDir(), r, u, time.Hour, "3:0")
-	out, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "7")
+	out, _, err := jobOutput(t, jobOptions{Source: jobsIn(runDir), all: true}, "7")
 	if err != nil || strings.Count(out, "Job ") != 1 || strings.Count(out, "\nn1 ") != 1 || !strings.Contains(out, "ended") || !strings.Contains(out, "exit code 3:0") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, _, err = jobOutput(t, jobOptions{runDir: runDir}, ""); err != nil || out != "no job runs here\n" {
+	if out, _, err = jobOutput(t, jobOptions{Source: jobsIn(runDir)}, ""); err != nil || out != "no job runs here\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 }
@@ -127,11 +128,11 @@ func TestJobWithSummaryAndRecord(t *testing.T) {
 func TestJobRunByStart(t *testing.T) {
 	runDir, shared := jobSite(t)
 	early := fmt.Sprint(jobStart.Add(-time.Hour).Unix())
-	out, _, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}, start: early}, "300")
+	out, _, err := jobOutput(t, jobOptions{Source: report.Source{RunDir: rundir.Dir(runDir), SummaryDirs: []string{shared}, Start: early}}, "300")
 	if err != nil || !strings.Contains(out, "since 2026-03-01 11:00:00") || strings.Count(out, "Job ") != 1 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}, start: "5"}, "300"); err == nil {
+	if _, _, err := jobOutput(t, jobOptions{Source: report.Source{RunDir: rundir.Dir(runDir), SummaryDirs: []string{shared}, Start: "5"}}, "300"); err == nil {
 		t.Error("a run that there was not")
 	}
 }
@@ -142,7 +143,7 @@ func TestJobHookSummaryDir(t *testing.T) {
 	if err := rundir.Dir(runDir).WriteHookConfig(rundir.HookConfig{MappingDir: "/m", SummaryDir: shared}); err != nil {
 		t.Fatal(err)
 	}
-	out, said, err := jobOutput(t, jobOptions{runDir: runDir}, "200")
+	out, said, err := jobOutput(t, jobOptions{Source: jobsIn(runDir)}, "200")
 	if err != nil || said != "" || !strings.Contains(out, "n2, n10") {
 		t.Errorf("%v, said %q\n%s", err, said, out)
 	}
@@ -158,10 +159,10 @@ func TestJobKnownInPart(t *testing.T) {
 		writeEnded(t, rundir.Dir(runDir).SummaryDir(), r, usedFor(r, time.Minute, h100("n1", 0, 0, 0)), time.Minute, "0:0")
 	}
 	const without = "may run without a GPU"
-	if out, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7"); err != nil || !strings.Contains(out, without) {
+	if out, _, err := jobOutput(t, jobOptions{Source: jobsIn(runDir)}, "7"); err != nil || !strings.Contains(out, without) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, _, err := jobOutput(t, jobOptions{runDir: runDir}, "8"); err != nil || strings.Contains(out, without) || !strings.Contains(out, "1 of 2 are known here") || !strings.Contains(out, "Ask for 1 less") {
+	if out, _, err := jobOutput(t, jobOptions{Source: jobsIn(runDir)}, "8"); err != nil || strings.Contains(out, without) || !strings.Contains(out, "1 of 2 are known here") || !strings.Contains(out, "Ask for 1 less") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -76,7 +76,6 @@ judged.`,
 			if err != nil {
 				return err
 			}
-			r := &show.Result{Kind: "LintResult"}
 			if conf == "" && filepath.Base(o.files) == slurmConf { // with the files beside it
 				o.files = filepath.Dir(o.files)
 			}
@@ -86,16 +85,7 @@ judged.`,
 			if conf != "" {
 				o.confDir = filepath.Dir(conf)
 			}
-			w, err := o.read(cmd, r, args)
-			if err != nil {
-				return err
-			}
-			one, err := o.lint(conf, w)
-			if err != nil {
-				return err
-			}
-			r.Add(one)
-			return printResult(cmd.OutOrStdout(), o.output, r)
+			return o.judge(cmd, args, func(w *wanted) (*show.Result, error) { return o.lint(conf, w) })
 		},
 	}
 	cmd.Flags().StringVar(&conf, "slurm-conf", "", "slurm.conf `file` that the files must go with")
@@ -247,7 +237,7 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 func readSlurmConf(path string) (*slurmctld.Conf, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read slurm.conf: %w", err)
+		return nil, fmt.Errorf("read slurm.conf: %w", show.Unopened(err, path, "a slurm.conf"))
 	}
 	return slurmctld.ParseConf(path, data, openIncluded(filepath.Dir(path)))
 }

@@ -45,7 +45,7 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 		return nil, err
 	}
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
-		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
+		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: err.Error()})
 	}
 	n.FabricMode, n.IMEXNodes = local.FabricMode(m.root), local.CountNodes(m.root)
 	v := new(fabric.Site).Alone(n)                                                        // a probe does not know the keys of the site

@@ -94,24 +94,23 @@ type drawing struct {
 }
 
 // site returns what there is to draw: what is published, or else what render makes.
-func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) {
-	ctx := cmd.Context()
+func (o *mapOptions) site(cmd *cobra.Command, reports []string) (*drawing, error) {
 	switch {
 	case o.files != "":
 		return o.ofFiles(cmd)
 	case o.topology != "":
 		return nil, errors.New("--topology: want Slurm's files beside it, because a plan is drawn whole")
 	}
-	s, pub, err := o.open(cmd, paths, filesOrThese)
+	w, err := o.open(cmd, reports, filesOrThese)
 	if err != nil {
 		return nil, err
 	}
-	hosts := imex.NewHosts(s.Config.IMEX)
-	if s.Cluster != nil || o.nodes != "" { // Kubernetes knows
+	ctx, pub, hosts := cmd.Context(), w.pub, imex.NewHosts(w.Config.IMEX)
+	if w.Cluster != nil || o.nodes != "" { // Kubernetes knows
 		hosts = nil
 	}
-	if s.Store != nil && !o.fresh {
-		site, err := page.NewSource(s.Store, s.Config.Clusters(), o.asked(pub), hosts).Site(ctx, pub.Name)
+	if w.Store != nil && !o.fresh {
+		site, err := page.NewSource(w.Store, w.Config.Clusters(), o.asked(pub), hosts).Site(ctx, pub.Name)
 		if err == nil && slices.Contains(site.Trouble, page.NothingPublished) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "quoin: no plan is stored there: --fresh draws what render would write")
 		}
@@ -120,7 +119,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		}
 		return &drawing{Site: site, partitions: slurmconf.PartitionLines(site.Plan.Topologies)}, nil
 	}
-	made, err := o.makeFresh(cmd, s, pub, paths)
+	made, err := o.makeFresh(w)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +132,11 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.
 func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
-	_, pub, err := o.open(cmd, nil, "")
+	w, err := o.open(cmd, nil, "")
 	if err != nil {
 		return nil, err
 	}
-	read, err := readTopologies(o.files, pub)
+	read, err := readTopologies(o.files, w.pub)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +160,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	case len(left) > 0:
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
-	site := &picture.Site{Publication: pub.Name, Plan: plan}
+	site := &picture.Site{Publication: w.pub.Name, Plan: plan}
 	for _, f := range read.trouble {
 		site.Trouble = append(site.Trouble, f.Message)
 	}
@@ -174,7 +173,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		site.Facts = append(site.Facts, topology.Facts{Name: name, SlurmName: name})
 	}
 	slices.SortFunc(plan.Nodes, func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) })
-	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(pub), Published: plan.Topologies}
+	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(w.pub), Published: plan.Topologies}
 	known.AddTo(cmd.Context(), site)
 	return &drawing{Site: site, files: read.trouble}, nil
 }
@@ -205,7 +204,7 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(d.Site), show.Groups(d.left), show.Groups(unread)})
 	}
 	show.Print(stderr, "problem: ", unread)
-	sayPartitions(stderr, d.partitions)
+	show.Partitions(stderr, "", d.partitions)
 	if o.output == "html" {
 		return picture.HTML(stdout, d.Site)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/test/rig/await"
 	"github.com/quoin-hpc/quoin/test/rig/slurmrig"
@@ -26,7 +27,7 @@ func TestRealReservation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newFitPlan(slurmconf.Release2605, topologies, nil)
+	p := newFitPlan(&publication.Cluster{Release: slurmconf.Release2605}, topologies, nil)
 	rest := client.NewREST(url, token)
 	var said string
 	ask := func(nodes int, verdict fit.Verdict, want ...string) {

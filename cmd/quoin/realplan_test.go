@@ -49,8 +49,8 @@ func TestRealPlan(t *testing.T) {
 	t.Run("refused", s.refused)
 }
 
-// opened is the line that names what was opened.
-var opened = regexp.MustCompile(`(?m)^quoin: (opened .*; )?configuration: .*\n`)
+// openedLine is the line that names what was opened.
+var openedLine = regexp.MustCompile(`(?m)^quoin: (opened .*; )?configuration: .*\n`)
 
 // cluster reads the cluster by --kubeconfig, and gets what it gets from kubectl's output.
 func (s *planSite) cluster(t *testing.T) {
@@ -73,7 +73,7 @@ func (s *planSite) cluster(t *testing.T) {
 		list := ""
 		run := func(more ...string) string {
 			_, out, stderr := quoin(t, list, slices.Concat(tt.args, []string{"--config", filepath.Join(s.Dir, "quoin.yaml")}, more)...)
-			return opened.ReplaceAllString(stderr, "") + out
+			return openedLine.ReplaceAllString(stderr, "") + out
 		}
 		var byFile, byCluster string
 		same := func() bool { // once the publisher has written all conditions
@@ -107,7 +107,7 @@ func (s *planSite) run(kubeconfig string, args ...string) (code int, said string
 	}
 	var out bytes.Buffer
 	code = run(s.t.Context(), slices.Concat(command, []string{"--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]), nil, &out, &out)
-	return code, opened.ReplaceAllString(out.String(), "")
+	return code, openedLine.ReplaceAllString(out.String(), "")
 }
 
 // plan runs quoin plan as somebody with all rights, and compares what it says.

@@ -21,13 +21,17 @@ import (
 // notReasons are words of this form in the code that are no reasons of Quoin: kinds
 // of objects, types of conditions, words of Slurm and Kubernetes, and why a place is as it should be.
 var notReasons = strings.Fields(`
-	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport UnownedMemory
+	AgentState CheckResult DCGMIdentities FitResult HookConfig IMEXCheckResult JobPlaces JobRecord JobReports JobState JobSummary JobUse LintResult NodeReport RenderResult UnownedMemory
 	InfiniBand Placed Stays QuoinFabricDegraded QuoinImexNotReady QuoinTopologyDrift
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet NodeSets ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed MultipleFiles NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout SelectType SwitchName SlurmNodeState SlurmNodeStateInvalidReg TopologyPlugin`)
 
-// TestReferenceOfReasons holds the table of reason words to the code, and REASONS.md to the table.
+// othersToo are reasons of Quoin that are words of others too: keys of Slurm, and a status of NVIDIA's ComputeDomain.
+var othersToo = []string{"AutoDetect", "BlockSizes", "NotReady"}
+
+// TestReferenceOfReasons holds the table of reason words to the code, where each is one constant, and REASONS.md to the
+// table.
 func TestReferenceOfReasons(t *testing.T) {
 	page, rows := "# Reason words\n\n"+generated+`
 Quoin says why in one word: in Node conditions, findings of commands, series, events and logs. The message beside the word has the details.
@@ -51,15 +55,23 @@ An empty cell means that there is nothing to do, or that the finding ends as soo
 		}
 	}
 	golden.Check(t, filepath.Join("..", "..", "REASONS.md"), page)
-	said := reasonWords(t)
+	said, bare := reasonWords(t)
 	for _, word := range slices.Sorted(maps.Keys(said)) {
 		if !rows[word] && !slices.Contains(notReasons, word) {
-			t.Errorf("%s: topology.Reasons has no row for %q", said[word], word)
+			t.Errorf("%s: topology.Reasons has no row for %q", said[word][0], word)
+		}
+		if rows[word] && len(said[word]) > 1 {
+			t.Errorf("%q is the value of several constants: %s", word, strings.Join(said[word], ", "))
 		}
 	}
 	for _, word := range slices.Sorted(maps.Keys(rows)) {
-		if said[word] == "" {
-			t.Errorf("topology.Reasons has a row for %q, which the code does not say", word)
+		if said[word] == nil {
+			t.Errorf("topology.Reasons has a row for %q, which no constant of the code has", word)
+		}
+	}
+	for _, word := range slices.Sorted(maps.Keys(bare)) {
+		if !slices.Contains(notReasons, word) && !slices.Contains(othersToo, word) {
+			t.Errorf("%s: %q stands outside a constant: name the constant, so that a typing error does not compile", bare[word], word)
 		}
 	}
 }
@@ -69,13 +81,20 @@ var (
 	reasonConst = regexp.MustCompile(`^[Rr]eason`)
 )
 
-// reasonWords returns the string literals of the code that have the form of a reason, and the values of constants
-// that are called so, each with one place. The table itself does not count.
-func reasonWords(t *testing.T) map[string]string {
+// reasonWords returns the values of constants that are reasons by their name or form, each with its places, and the
+// literals outside constants that have the form of a reason, each with one place. The table itself does not count.
+func reasonWords(t *testing.T) (said map[string][]string, bare map[string]string) {
 	t.Helper()
-	words := make(map[string]string)
+	said, bare = map[string][]string{}, map[string]string{}
 	files := token.NewFileSet()
-	for _, room := range []string{"topology", "slurmconf", "imex", "dcgm", "nodeagent", "cmd/quoin/show"} {
+	literal := func(n ast.Node) (word, place string) {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			word, _ = strconv.Unquote(lit.Value)
+			place = files.Position(lit.Pos()).String()
+		}
+		return word, place
+	}
+	for _, room := range []string{"topology", "slurmconf", "imex", "dcgm", "nodeagent", "cmd/quoin"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", room), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "words.go" && room == "topology" {
 				return err
@@ -85,15 +104,21 @@ func reasonWords(t *testing.T) map[string]string {
 				return err
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				spec, named := n.(*ast.ValueSpec)
-				if named = named && reasonConst.MatchString(spec.Names[0].Name) && len(spec.Values) == 1; named {
-					n = spec.Values[0]
-				}
-				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					word, err := strconv.Unquote(lit.Value)
-					if err == nil && (named && word != topology.ReasonOther || reasonWord.MatchString(word) || word == placement.Repartitioned) {
-						words[word] = files.Position(lit.Pos()).String()
+				if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.CONST {
+					for _, spec := range decl.Specs {
+						spec, _ := spec.(*ast.ValueSpec)
+						for i := range spec.Values {
+							word, place := literal(spec.Values[i])
+							named := reasonConst.MatchString(spec.Names[i].Name) && word != topology.ReasonOther
+							if word != "" && named || reasonWord.MatchString(word) || word == placement.Repartitioned {
+								said[word] = append(said[word], place)
+							}
+						}
 					}
+					return false
+				}
+				if word, place := literal(n); reasonWord.MatchString(word) {
+					bare[word] = place
 				}
 				return true
 			})
@@ -103,5 +128,5 @@ func reasonWords(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	return words
+	return said, bare
 }

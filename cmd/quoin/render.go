@@ -52,9 +52,7 @@ whether NVLink joins the nodes.`,
   sudo ibnetdiscover | quoin render --ibnetdiscover -
   quoin render --format conf --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.render(cmd, args)
-		},
+		RunE: o.render,
 	}
 	o.addFlags(cmd, "text", outputJSON)
 	o.addFileFlags(cmd)
@@ -66,17 +64,17 @@ whether NVLink joins the nodes.`,
 }
 
 func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
-	s, pub, err := o.open(cmd, reports, nodesOrReports)
+	w, err := o.open(cmd, reports, nodesOrReports)
 	if err != nil {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	made, err := o.makeFresh(cmd, s, pub, reports)
+	made, err := o.makeFresh(w)
 	if err != nil {
 		return err
 	}
 	if o.output != outputJSON {
-		sayGuess(stderr, pub, "the files are for Slurm %s and newer")
+		sayGuess(stderr, w.pub, "the files are for Slurm %s and newer")
 		made.sayNames(stderr)
 		show.Print(stderr, "left out: ", made.Left)
 		show.Print(stderr, "problem: ", made.FilePlan.Problems)
@@ -84,7 +82,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		if made.FilePlan.ByAnnotation && !o.skeleton {
 			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publicationDefaults.membership=file\n", len(made.Specs))
 		}
-		sayPartitions(stderr, made.Partitions())
+		show.Partitions(stderr, "", made.Partitions())
 		noteGresAlone(stderr, made)
 	} else if err := printRendered(stdout, made.Rendered); err != nil {
 		return err
@@ -99,13 +97,6 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		err = printFiles(stdout, made.Files)
 	}
 	return cmp.Or(err, errUnread(stderr, made.FilePlan.Problems), errNoPlace(stderr, made.Rendered))
-}
-
-// sayPartitions prints the lines of slurm.conf that topologies need.
-func sayPartitions(stderr io.Writer, lines []string) {
-	for _, line := range lines {
-		fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
-	}
 }
 
 // noteGresAlone says that there is no topology file.

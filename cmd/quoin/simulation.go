@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -100,7 +101,7 @@ func (s *simulation) load() error {
 	}
 	c, err := simulated.Load(s.site)
 	if err != nil {
-		return err
+		return show.Unopened(err, s.site, "a file with a site, or the name of a site of quoin demo --list")
 	}
 	s.cluster, s.modified = c, modified
 	return nil

@@ -77,7 +77,7 @@ func report(b *testing.B, walls, cpus []time.Duration) {
 }
 
 // BenchmarkHook measures whole processes on a job with 8 GPUs, on a node with 64 jobs on each. p50-ms
-// and cpu-ms/op are of the process alone; ns/op is of an Epilog and a Prolog.
+// and cpu-ms/op measure the process alone. ns/op measures an Epilog and a Prolog together.
 func BenchmarkHook(b *testing.B) {
 	hook, mapping, conf := benchNode(b)
 	run := benchRunDir(b, mapping)

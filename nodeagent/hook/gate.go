@@ -158,7 +158,7 @@ func (g *gateWait) opened(open string) passage {
 	default:
 		why = "nvidia-imex-ctl -N does not say it"
 	}
-	return passage{rundir.GateUnknown, g.lineOf("PeersUnknown", g.waited(), nil, "whether this node is connected to "+to+" is not known: "+why+"; the job goes on")}
+	return passage{rundir.GateUnknown, g.lineOf(imex.ReasonPeersUnknown, g.waited(), nil, "whether this node is connected to "+to+" is not known: "+why+"; the job goes on")}
 }
 
 // end is the end of the wait in front of a shut gate. All nodes that are to join the
@@ -264,9 +264,9 @@ func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 
 // line is why the gate is shut, in a form that programs can read.
 func (g *gateWait) line(waited time.Duration, outcome string) string {
-	reason := cmp.Or(g.now.Reason, "NotReady")
+	reason := cmp.Or(g.now.Reason, imex.ReasonNotReady)
 	if g.now.Ready {
-		reason = "PeersNotConnected"
+		reason = imex.ReasonPeersNotConnected
 	}
 	return g.lineOf(reason, waited, g.peers.Missing, outcome)
 }

@@ -98,8 +98,8 @@ func (r *Registry) summarize(s rundir.Summary) error {
 	return r.config.RunDir.RemoveEnding(s)
 }
 
-// copies brings summaries to the site's folder. The folder may be a share that hangs, so a goroutine
-// of its own does it, one at a time, and nothing waits for it.
+// copies brings summaries to the site's folder. Because the folder may be a share that hangs, one goroutine of its own
+// copies the summaries, and the agent does not wait until they are copied.
 type copies struct {
 	copy    func(siteDir string, pruned []string) error
 	running bool

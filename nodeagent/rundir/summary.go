@@ -186,9 +186,9 @@ const (
 	pruneEvery = 16
 )
 
-// PruneSummaries is called after each new summary. It removes the oldest that are over the bounds, also of
-// those that wait for their copy, and returns the keys of summaries whose copies are to be removed too, the oldest
-// first.
+// PruneSummaries is called after each new summary. If there are more summaries than the bounds allow, it removes the
+// oldest, including summaries that wait for their copy. It returns the keys of summaries whose copies have to go too,
+// the oldest first.
 func (d Dir) PruneSummaries() (removed []string, failed error) {
 	_, uncopied := prune(d.uncopied())
 	removed, err := prune(d.summaries())

@@ -19,6 +19,8 @@ const nvidiaGPUFlag = "nvidia_gpu_env"
 const (
 	ReasonNoGresLine = "NoGresLine"
 	ReasonLine       = "GresLine"
+	ReasonAutoDetect = "AutoDetect"
+	ReasonFewerGPUs  = "FewerGPUs"
 )
 
 // FromFacts returns the gres.conf lines of every node that has GPUs. published

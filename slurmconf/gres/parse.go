@@ -118,7 +118,7 @@ func (s *scanner) line(c *syntax.Line) {
 		seen[key] = true
 	}
 	if l.Name != "" && l.Nodes == "" && l.AutoDetect != "" {
-		s.Warn(c.Number, "AutoDetect", "write AutoDetect on a line of its own, or begin the line with NodeName=", "AutoDetect=%s has no effect on a line without NodeName", hostlist.Shorten(l.AutoDetect))
+		s.Warn(c.Number, ReasonAutoDetect, "write AutoDetect on a line of its own, or begin the line with NodeName=", "AutoDetect=%s has no effect on a line without NodeName", hostlist.Shorten(l.AutoDetect))
 		l.AutoDetect = ""
 	}
 	if l.Name == "" && (l.AutoDetect == "" || len(values) > 0) {

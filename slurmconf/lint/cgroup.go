@@ -38,6 +38,6 @@ func (l *linter) lintCgroup(f File) {
 	case !slices.Contains(no, value):
 		l.Fatal(at, syntax.ReasonBadValue, "want yes or no", "ConstrainDevices=%s: Slurm refuses the whole file", hostlist.Shorten(value))
 	case l.gpus:
-		l.Warn(at, "DevicesNotConstrained", "set ConstrainDevices=yes", "ConstrainDevices is not yes: a job sees all GPUs of its node, not only its own")
+		l.Warn(at, reasonDevices, "set ConstrainDevices=yes", "ConstrainDevices is not yes: a job sees all GPUs of its node, not only its own")
 	}
 }

@@ -98,16 +98,16 @@ type Node struct {
 // Cores is how many cores the node has. Hyperthreads do not count.
 func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
-// Reasons that several files of this package use. The publisher says ReasonForAll, too.
+// Reasons that this package alone has, or names for itself. The publisher says ReasonForAll, too.
 const (
 	ReasonForAll       = "GresForAll"
 	reasonUnknown      = "UnknownNode"
 	reasonNotRead      = "NotRead"
-	reasonAutoDetect   = "AutoDetect"
+	reasonAutoDetect   = gres.ReasonAutoDetect
 	reasonUnknownGres  = "UnknownGres"
 	reasonGresLine     = gres.ReasonLine
 	reasonCores        = "Cores"
-	reasonFewerGPUs    = "FewerGPUs"
+	reasonFewerGPUs    = gres.ReasonFewerGPUs
 	reasonMoreGPUs     = "MoreGPUs"
 	reasonDuplicate    = "Duplicate"
 	reasonPlaceholder  = "Placeholder"
@@ -117,6 +117,8 @@ const (
 	reasonNowhere      = "NodesNowhere"
 	reasonChannels     = "ImexChannels"
 	reasonProlog       = "PrologTooShort"
+	reasonDevices      = "DevicesNotConstrained"
+	reasonNoBlockRank  = "NoBlockRank"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.

@@ -140,7 +140,7 @@ func lintRank(o *Options, topologies []slurmconf.Section) []topology.Finding {
 		message = "srun's ranks follow the blocks, but SLURM_JOB_NODELIST and SLURM_NODEID follow the nodes' names: a program that takes SLURM_NODEID for its rank has another order"
 		remedy = "add BlockAsNodeRank, so that both have one order"
 	}
-	return []topology.Finding{{Subject: o.setting("topologyparam").subject(), Reason: "NoBlockRank", Message: "TopologyParam has no BlockAsNodeRank: " + message, Remedy: remedy}}
+	return []topology.Finding{{Subject: o.setting("topologyparam").subject(), Reason: reasonNoBlockRank, Message: "TopologyParam has no BlockAsNodeRank: " + message, Remedy: remedy}}
 }
 
 func (l *hookLinter) at(s Setting, reason, remedy, message string) {

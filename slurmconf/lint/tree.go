@@ -8,6 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -115,7 +116,7 @@ func (l *linter) lintRoots(s *slurmconf.Section, children [][]int, parents, coun
 		}
 	}
 	if len(roots) > 1 {
-		l.Warn(first, "LeavesApart", "write one switch above them, if cables join them", "no switch is above all nodes: %d switches have none above them, %s, so Slurm refuses jobs of more than %d nodes", len(roots), hostlist.Shorten(hostlist.Compress(roots)), largest)
+		l.Warn(first, topology.ReasonLeavesApart, "write one switch above them, if cables join them", "no switch is above all nodes: %d switches have none above them, %s, so Slurm refuses jobs of more than %d nodes", len(roots), hostlist.Shorten(hostlist.Compress(roots)), largest)
 	}
 }
 

@@ -97,9 +97,9 @@ func holdAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now t
 	big := c.tooBig(p, s.doc, now)
 	switch n := s.doc.RolledBack; {
 	case n > 0 && made.Digest != s.doc.Current.Digest:
-		held.Reason, held.Message = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
+		held.Reason, held.Message = reasonRolledBack, fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
 	case big != "":
-		held.Reason, held.Message = "BigChange", big
+		held.Reason, held.Message = reasonBigChange, big
 		next = s.doc.Until(now)
 	default:
 		return nil, next

@@ -137,7 +137,7 @@ func renderFiles(p *publication.Cluster, g *gathered, at placed, room int) *Rend
 		err = m.render(p, g, room)
 	}
 	if err != nil {
-		return &Rendered{found: at.found, Refused: "NoPlan", Message: err.Error()}
+		return &Rendered{found: at.found, Refused: reasonNoPlan, Message: err.Error()}
 	}
 	return lint(p, m)
 }
@@ -220,7 +220,7 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	lost := published && !units || g.prev.seeded && p.YAML && len(m.topologies) == 0
 	empty := len(m.FilePlan.Devices) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
+		m.Refused, m.Message = ReasonNothingToPublish, cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
 		if why := g.gone.why(slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
 			m.Message += "; of the published nodes " + why
 		}
@@ -263,7 +263,7 @@ const publisherAuthor = "quoin-publisher"
 // firstMoves is how many sentences about nodes that move a revision has.
 const firstMoves = 10
 
-// isRevision reports whether the revision is of the same plan and files.
+// isRevision reports whether the revision has the same plan and the same files.
 func (m *Rendered) isRevision(r *plandoc.Revision) bool {
 	return r.Number > 0 && r.Digest == m.Digest && r.OfFiles() == plandoc.Digest(m.Files)
 }
@@ -323,8 +323,18 @@ const (
 	ReasonPublicationNotConfigured = "PublicationNotConfigured"
 	ReasonReleaseDiffers           = "ReleaseDiffers"
 	ReasonStoreEmpty               = "StoreEmpty"
+	ReasonNothingToPublish         = "NothingToPublish"
+	reasonNoPlan                   = "NoPlan"
 	reasonLintFatal                = "LintFatal"
+	reasonTooLarge                 = "TooLarge"
+	reasonBigChange                = "BigChange"
+	reasonRolledBack               = "RolledBack"
+	reasonRevisionUnknown          = "RevisionUnknown"
+	reasonPlanUnreadable           = "PlanUnreadable"
+	reasonPublishedUnreadable      = "PublishedUnreadable"
+	reasonPublishedEdited          = "PublishedEdited"
 	reasonMoved                    = "PublicationMoved"
+	reasonAnnotationConflict       = "AnnotationConflict"
 )
 
 // fatal returns the first finding that keeps slurmctld from loading files, or nil.

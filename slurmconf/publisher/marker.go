@@ -258,7 +258,7 @@ func (a *marker) say(foreign map[string][]mark) {
 	for _, key := range slices.Sorted(maps.Keys(fresh)) {
 		nodes := plandoc.ShortList(fresh[key])
 		a.log.Warn("annotation or label of nodes belongs to another writer, not changed", "publication", a.pub.Name, "key", key, "nodes", nodes)
-		a.record(a.pub, true, "AnnotationConflict", fmt.Sprintf("%s of %s belongs to another writer and is not changed", key, nodes))
+		a.record(a.pub, true, reasonAnnotationConflict, fmt.Sprintf("%s of %s belongs to another writer and is not changed", key, nodes))
 	}
 }
 

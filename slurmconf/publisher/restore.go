@@ -14,7 +14,7 @@ import (
 // publisher ended between the plan and the files, or they belong to another place now. If that
 // fails, repair returns which nodes have another place in the files of somebody else.
 func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rendered, now time.Time) (outcome, error) {
-	reason, message := "PublishedEdited", "the published files differ from the stored plan: written again"
+	reason, message := reasonPublishedEdited, "the published files differ from the stored plan: written again"
 	if old := mem.doc.Place; old != l.pub.Place().String() && len(mem.set.Own()) == 0 {
 		reason, message = reasonMoved, fmt.Sprintf("the files are in %s now; those in %s stay as they are: let Slurm read the new ones, and delete the old ones then", l.pub.Place(), old)
 	}
@@ -39,7 +39,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	number, _ := strconv.Atoi(text) // 0 is no revision
 	to := doc.Find(number)
 	if to == nil {
-		return hold{why: []plandoc.Held{{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept: name one of %s, or remove the annotation",
+		return hold{why: []plandoc.Held{{Reason: reasonRevisionUnknown, Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept: name one of %s, or remove the annotation",
 			plandoc.AnnotationRollback, text, doc.Numbers())}}}, nil
 	}
 	if to == &doc.Current || doc.RolledBack == number { // the plan is written already
@@ -80,6 +80,6 @@ func (l *loop) saveRevision(ctx context.Context, mem *stored, to *plandoc.Revisi
 		return nil, err
 	}
 	l.log.Warn("rolled back", "publication", l.pub.Name, "by", mem.by(), "to", to.Number, "revision", doc.Current.Number)
-	l.record(l.pub, true, "RolledBack", fmt.Sprintf("%s went back to revision %d, which is revision %d now", mem.by(), to.Number, doc.Current.Number))
+	l.record(l.pub, true, reasonRolledBack, fmt.Sprintf("%s went back to revision %d, which is revision %d now", mem.by(), to.Number, doc.Current.Number))
 	return doc, nil
 }

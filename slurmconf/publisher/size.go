@@ -28,7 +28,7 @@ func (m *Rendered) limitSize(p *publication.Cluster, room int) {
 	if size <= room {
 		return
 	}
-	m.Refused = "TooLarge"
+	m.Refused = reasonTooLarge
 	advice := "set topology to block or tree, so that there is one topology, set slurmNames so that names end in numbers, which Slurm's host lists fold, or divide the nodes among several publications"
 	if !m.FilePlan.ByAnnotation && p.Annotates {
 		advice = "set membership: annotation, so that the topology file names no nodes, if slurmd registers them dynamically (slurmd -Z); or " + advice

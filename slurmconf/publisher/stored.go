@@ -77,7 +77,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot, seen slurmc
 		a.known, err = a.store.LoadPlan(ctx, a.pub.Name)
 		switch {
 		case errors.Is(err, plandoc.ErrUnreadable):
-			return s, []plandoc.Held{{Reason: "PlanUnreadable", Message: err.Error() + "; restore it, or remove it and it is made again from the published files"}}, nil
+			return s, []plandoc.Held{{Reason: reasonPlanUnreadable, Message: err.Error() + "; restore it, or remove it and it is made again from the published files"}}, nil
 		case err != nil:
 			return nil, nil, err
 		case a.known == nil:
@@ -89,7 +89,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot, seen slurmc
 	if s.doc = a.known; s.doc.Current.Number == 0 {
 		s.doc = a.known.Clone()
 		if err := s.takeOver(); err != nil {
-			return s, []plandoc.Held{{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}}, nil //nolint:nilerr // the message has it
+			return s, []plandoc.Held{{Reason: reasonPublishedUnreadable, Message: err.Error() + "; restore the file, or remove its key and it is made again"}}, nil //nolint:nilerr // the message has it
 		}
 		if err := placeAsAnnotated(a.pub, snap, &s.doc.Current); err != nil {
 			return nil, nil, err

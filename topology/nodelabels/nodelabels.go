@@ -158,7 +158,7 @@ func count(labels map[string]string, out *topology.Labels) int {
 		}
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 || n > maxGPUs {
-			problem(out, "CountLabelMalformed", key, fmt.Sprintf("%q: want a number of 0 to %d", v, maxGPUs))
+			problem(out, topology.ReasonCountMalformed, key, fmt.Sprintf("%q: want a number of 0 to %d", v, maxGPUs))
 			continue
 		}
 		return n

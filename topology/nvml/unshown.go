@@ -34,8 +34,7 @@ func (l *Library) unshown(n *topology.Node, count int) {
 		return
 	}
 	for _, id := range hidden {
-		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonGPULost,
-			Message: "the driver has a GPU at PCI address " + id + " that NVML does not show: read dmesg, then reset the GPU or restart the machine"})
+		n.Problems = append(n.Problems, topology.GPULostProblem(id))
 	}
 }
 

@@ -28,7 +28,7 @@ func t4s() (site sysfs.Site) {
 func TestLoadedUnshown(t *testing.T) {
 	const more = "pci0000:e0 0000:e0:01.0 0000:e1:00"
 	lost := func(address string) string {
-		return "GPULost: the driver has a GPU at PCI address " + address + " that NVML does not show: read dmesg, then reset the GPU or restart the machine"
+		return "GPULost: the driver has a GPU at PCI address " + address + " that NVML does not show: look at dmesg; reset the GPU or restart the machine"
 	}
 	for _, tt := range []struct {
 		name  string

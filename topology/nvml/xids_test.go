@@ -122,10 +122,10 @@ func TestLoadedRecovery(t *testing.T) {
 		{"field 230 5", "recoverIMEXDomain", "RecoveryAdvised: GPU " + first + " has NVML's recovery action recoverIMEXDomain: end the jobs of the IMEX domain, and restart its daemons"},
 		{"field 230 error 2", "", ""}, // INVALID_ARGUMENT of an older driver
 		{"field 230 error 999", "", "FactUnreadable: recovery action of GPU " + first + ": UNKNOWN"},
-		{"field 144 1", "", "MemoryErrors: GPU " + first + " has memory rows that wait to be remapped: reset the GPU when no job uses it"},
+		{"field 144 1", "", "MemoryErrors: GPU " + first + " has memory rows that wait to be remapped: reset the GPU when no job uses it; replace the GPU if errors come again"},
 		{"field 144 error 999", "", "FactUnreadable: pending remapping of memory rows of GPU " + first + ": UNKNOWN"},
 		{"field 144 error 3", "", ""}, // with MIG
-		{"field 4 7", "", "MemoryErrors: GPU " + first + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"},
+		{"field 4 7", "", "MemoryErrors: GPU " + first + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; replace the GPU if errors come again"},
 		{"field 4 error 999", "", "FactUnreadable: uncorrected ECC errors of GPU " + first + ": UNKNOWN"},
 		{"field 4 error 3", "", ""}, // ECC is off
 		{"call nvmlDeviceGetFieldValues error 3", "", ""},

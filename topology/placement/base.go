@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // impossibleShare: a chosen base may make at most one in so many sizes of jobs impossible.
@@ -180,7 +182,7 @@ func (p *Policy) baseChangeText(name string, from, to int, counts []int) string 
 	if then := refused(to); len(then) > 0 {
 		text += fmt.Sprintf("; then jobs of %s nodes cannot run", then)
 	}
-	return text + fmt.Sprintf(". Approve it, or set baseBlockSize: %d to keep %d", from, from)
+	return text + ". What to do: " + topology.Explain(BaseSizeChange).Remedy
 }
 
 // racksFor says in how many racks a job of n nodes is if Slurm keeps base nodes in one.

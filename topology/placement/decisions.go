@@ -26,8 +26,8 @@ const (
 	BaseSizeChange = "BaseSizeChange"
 	KindChange     = "KindChange"
 	RootsJoin      = "RootsJoin"
-	// TopologiesChange: a whole topology, such as nvl, gives way to all of the plan's, and another one to those that
-	// have its blocks.
+	// TopologiesChange: a published block topology goes. A topology whose name is the kind alone, such as nvl, gives way
+	// to all topologies of the plan. Any other topology gives way to the topologies that get its blocks.
 	TopologiesChange = "TopologiesChange"
 	TopologyInUse    = "TopologyInUse"
 	// BlockOverfull and Repartitioned are also the reasons of nodes that stay meanwhile.

@@ -146,7 +146,7 @@ const (
 	ReasonCablesMissing   = "CablesMissing"
 	ReasonCablesDiffer    = "CablesDiffer"
 	ReasonRootAssumed     = "RootAssumed"
-	ReasonLeavesApart     = "LeavesApart"
+	ReasonLeavesApart     = topology.ReasonLeavesApart
 	ReasonParentBlocks    = "ParentBlocks"
 	ReasonTopologiesApart = "TopologiesApart"
 	ReasonSwitchesUnknown = "SwitchesUnknown"

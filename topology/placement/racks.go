@@ -99,8 +99,8 @@ func askFirst(racks []*domain, published []topology.Topology, t tree, policy *Po
 	return slices.DeleteFunc(racks, func(d *domain) bool { return d.leaves && policy.keeps(TopologiesChange, d.topology()) == nil })
 }
 
-// replaceTopologies decides about each published topology that no rack belongs to. A whole topology,
-// such as nvl, gives way to all others, and any other topology to those that have its blocks.
+// replaceTopologies decides about each published topology that no rack belongs to. See [TopologiesChange] for what
+// replaces it.
 func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topology) {
 	if p.OneTopology || p.TreeOnly {
 		return

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"os/user"
@@ -181,14 +180,9 @@ type checks struct {
 	found   []error
 }
 
-func (c *checks) add(key, message string) {
-	key = below(c.section, key)
-	c.found = append(c.found, errors.New(c.before(key)+key+": "+message))
-}
-
 // want notes the value of a key if it is not ok.
 func (c *checks) want(ok bool, key string, value any, wanted string) {
-	if !ok {
-		c.add(key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), wanted))
+	if key = below(c.section, key); !ok {
+		c.found = append(c.found, fmt.Errorf("%s%s: %q: want %s", c.before(key), key, fmt.Sprint(value), wanted))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
@@ -60,7 +61,7 @@ func Load(defaults *Config, path string, settings []Setting) (*Config, error) {
 	if path != "" {
 		var err error
 		if data, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("read configuration: %w", err)
+			return nil, fmt.Errorf("read configuration: %w", show.Unopened(err, path, "a file with Quoin's configuration"))
 		}
 	}
 	return Parse(defaults, path, data, settings)

@@ -87,7 +87,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	}
 	cluster, err := simulated.Load(o.Site)
 	if err != nil {
-		return err
+		return show.Unopened(err, o.Site, "a file with a site, or the name of a site of --list")
 	}
 	if o.Watch && len(cluster.Steps) == 0 {
 		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", o.Site, troubleSite)

@@ -69,7 +69,7 @@ func (s *pageSource) set(made *publisher.Rendered, facts []topology.Facts) {
 // slurmSays plays Slurm and the IMEX daemons: nodes that are silent are down, and nodes with a
 // GPU or a fabric that is not healthy are drained.
 func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
-	ready := picture.Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}
+	ready := picture.Verdict{Reason: imex.ReasonReady, Message: "jobs across nodes may use IMEX here"}
 	if f.Gone || f.Report == nil {
 		return picture.Said{Slurm: "DOWN+NOT_RESPONDING"}, false
 	}

@@ -29,10 +29,7 @@ const (
 
 // agents looks at the DaemonSet, at the nodes that get no agent, and at the nodes that report.
 func (c *Cluster) agents(f *findings) {
-	if c.Missing["daemonsets"] != nil {
-		return
-	}
-	set := c.own("daemonsets", "agent")
+	set := c.workload(componentAgent)
 	if set == nil {
 		f.fatal("agents", c.apply(), "there is no DaemonSet of agents")
 		return
@@ -98,7 +95,7 @@ func (c *Cluster) keptNodes(f *findings, set *unstructured.Unstructured) map[str
 		switch {
 		case tainted:
 			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()),
-				remedy: c.remedy(config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`), "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization")}
+				remedy: c.installed().remedy(config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`), "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization")}
 		case !matches:
 			cause = c.keptByLabel(n, set, &pod)
 		default:

@@ -46,23 +46,43 @@ func (c *Cluster) Findings() []topology.Finding {
 		f.unknown(resource, toSee(err), "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
-	c.config(&f)
-	c.server(&f)
-	c.definition(&f)
-	c.agents(&f)
-	c.publisher(&f)
-	for _, p := range c.Publications {
-		c.publication(&f, p)
-		c.release(&f, p)
-		c.slinky(&f, p)
+	for _, check := range c.checks() {
+		if !slices.ContainsFunc(check.needs, func(resource string) bool { return c.Missing[resource] != nil }) {
+			check.look(&f)
+		}
 	}
-	c.imex(&f)
-	c.nodes(&f)
-	c.classes(&f)
-	c.admission(&f)
-	c.rights(&f)
-	c.exporter(&f)
 	return f.joined()
+}
+
+// check is one thing that is looked at.
+type check struct {
+	// needs are the resources without which the check is left out. Findings says why they could not be listed.
+	needs []string
+	look  func(*findings)
+}
+
+// checks are all checks, in the order of their findings.
+func (c *Cluster) checks() []check {
+	all := []check{
+		{nil, c.config},
+		{nil, c.server},
+		{[]string{"customresourcedefinitions"}, c.definition},
+		{[]string{"daemonsets"}, c.agents},
+		{[]string{"deployments"}, c.publisher},
+	}
+	for _, p := range c.Publications {
+		all = append(all,
+			check{[]string{"configmaps"}, func(f *findings) { c.publication(f, p) }},
+			check{[]string{"configmaps", "controllers"}, func(f *findings) { c.release(f, p) }},
+			check{[]string{"controllers"}, func(f *findings) { c.slinky(f, p) }})
+	}
+	return append(all,
+		check{nil, c.imex},
+		check{[]string{"nodes"}, c.nodes},
+		check{[]string{"deviceclasses"}, c.classes},
+		check{[]string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, c.admission},
+		check{nil, c.rights},
+		check{nil, c.exporter})
 }
 
 // Head says in one line how large the cluster is, and which publisher leads.
@@ -77,7 +97,7 @@ func (c *Cluster) Head() string {
 		}
 		nodes = fmt.Sprintf("nodes: %d, of which %d are labelled as nodes with GPUs", len(c.Objects["nodes"]), gpus)
 	}
-	if lease := c.lease(); lease != nil {
+	if lease, _, _ := c.lease(); lease != nil {
 		leader = text(lease, "spec", "holderIdentity") + ", renewed " + text(lease, "spec", "renewTime")
 	} else if c.Missing["leases"] != nil {
 		leader = "not known"
@@ -103,23 +123,20 @@ func (c *Cluster) server(f *findings) {
 
 // config says why a configuration is not known. Programs do not start with one that they refuse.
 func (c *Cluster) config(f *findings) {
-	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != c.Config.Publisher.Namespace {
+	if d := c.workload(componentPublisher); d != nil && d.GetNamespace() != c.Config.Publisher.Namespace {
 		f.unknown("config", "look there: quoin doctor"+c.Again+config.Flag("--namespace", d.GetNamespace()), "the publisher runs in namespace %s, and its configuration was looked for in %s", d.GetNamespace(), c.Config.Publisher.Namespace)
 	}
 	if refused := (*session.ConfigError)(nil); errors.As(c.ConfigErr, &refused) && refused.Refused {
-		f.fatal("config", c.correct("deployments", "publisher"), "the publisher does not start: %v", c.ConfigErr)
+		f.fatal("config", c.installed().correct(componentPublisher), "the publisher does not start: %v", c.ConfigErr)
 	} else if c.ConfigErr != nil {
 		f.unknown("config", moreRights+", or give the configuration by --config", "%v", c.ConfigErr)
 	}
 	if _, err := c.agentsConfig(); err != nil {
-		f.fatal("config", c.correct("daemonsets", "agent"), "the agents do not start: %v", err)
+		f.fatal("config", c.installed().correct(componentAgent), "the agents do not start: %v", err)
 	}
 }
 
 func (c *Cluster) definition(f *findings) {
-	if c.Missing["customresourcedefinitions"] != nil {
-		return
-	}
 	if c.named("customresourcedefinitions", "", reportsDefinition) == nil {
 		f.fatal("definition", c.apply(), "the API server has no NodeReports: no agent can report")
 		return
@@ -128,10 +145,7 @@ func (c *Cluster) definition(f *findings) {
 }
 
 func (c *Cluster) publisher(f *findings) {
-	if c.Missing["deployments"] != nil {
-		return
-	}
-	d := c.own("deployments", "publisher")
+	d := c.workload(componentPublisher)
 	if d == nil {
 		f.fatal("publisher", c.apply(), "there is no Deployment of the publisher")
 		return
@@ -146,38 +160,32 @@ func (c *Cluster) publisher(f *findings) {
 	default:
 		f.ok("publisher", "%d publishers are ready", ready)
 	}
-	if lease := c.lease(); lease == nil && c.Missing["leases"] == nil {
+	if lease, age, leads := c.lease(); lease == nil && c.Missing["leases"] == nil {
 		f.fatal("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
-	} else if age, leads := c.renewed(); lease != nil && !leads {
+	} else if lease != nil && !leads {
 		f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age)
 	}
 	c.versions(f, d)
 }
 
-// lease is the Lease of the publisher that leads, or nil.
-func (c *Cluster) lease() *unstructured.Unstructured {
-	d := c.own("deployments", "publisher")
-	if d == nil {
-		return nil
+// lease returns the Lease of the publishers, nil without one, how old the last sign of the leader is, and whether a
+// publisher still leads.
+func (c *Cluster) lease() (lease *unstructured.Unstructured, age time.Duration, leads bool) {
+	if d := c.workload(componentPublisher); d != nil {
+		lease = c.named("leases", d.GetNamespace(), "quoin-publisher")
 	}
-	return c.named("leases", d.GetNamespace(), "quoin-publisher")
-}
-
-// renewed returns how old the last sign of the leader is, and whether a publisher still leads.
-func (c *Cluster) renewed() (age time.Duration, leads bool) {
-	lease := c.lease()
 	if lease == nil {
-		return 0, false
+		return nil, 0, false
 	}
 	at, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
 	age = c.Now.Sub(at)
-	return age.Round(time.Second), err == nil && age <= maxLease && text(lease, "spec", "holderIdentity") != ""
+	return lease, age.Round(time.Second), err == nil && age <= maxLease && text(lease, "spec", "holderIdentity") != ""
 }
 
 // versions compares the images of agents and publisher, and this program.
 func (c *Cluster) versions(f *findings, d *unstructured.Unstructured) {
 	of := imageOf(d)
-	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
+	if set := c.workload(componentAgent); set != nil && imageOf(set) != of {
 		f.warn("version", c.apply(), "the agents run %s and the publisher %s", imageOf(set), of)
 	} else if tag := inputs.TagOf(of); isRelease(tag) && tag != c.Version {
 		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", c.Version, tag)
@@ -193,22 +201,19 @@ func isRelease(tag string) bool {
 }
 
 func (c *Cluster) publication(f *findings, p *publication.Cluster) {
-	if c.Missing["configmaps"] != nil {
-		return
-	}
-	const check = "files"
-	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
+	const about = "files"
+	set, ours := c.published(p)
 	switch {
-	case cm == nil:
-		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
+	case set == nil:
+		f.fatal(about, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
 		return
-	case !isPublication(cm):
-		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
+	case !ours:
+		f.fatal(about, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 		return
 	}
 	var worst *topology.Finding
 	waits := ""
-	for _, stands := range c.published(p).Findings(c.Now) {
+	for _, stands := range set.Findings(c.Now) {
 		switch {
 		case stands.Thing == plandoc.AboutWaits:
 			waits += "; waits: " + stands.Message
@@ -223,34 +228,31 @@ func (c *Cluster) publication(f *findings, p *publication.Cluster) {
 	case topology.Warning:
 		remedy = "wait, or look into the publisher's log: it says what it waits for"
 	}
-	f.add(worst.Severity, check, remedy, "%s: %s%s", p.Name, worst.Message, waits)
+	f.add(worst.Severity, about, remedy, "%s: %s%s", p.Name, worst.Message, waits)
 }
 
-// published is what is published, nil if nothing is.
-func (c *Cluster) published(p *publication.Cluster) *plandoc.Published {
+// published returns what is in a publication's ConfigMap, nil without one, and whether the publisher writes it.
+func (c *Cluster) published(p *publication.Cluster) (set *plandoc.Published, ours bool) {
 	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
 	if cm == nil {
-		return nil
+		return nil, false
 	}
-	return &plandoc.Published{Files: c.filesOf(p.Namespace, p.ConfigMap), Annotations: cm.GetAnnotations()}
+	return &plandoc.Published{Files: c.filesOf(p.Namespace, p.ConfigMap), Annotations: cm.GetAnnotations()}, isPublication(cm)
 }
 
 // release says which release of Slurm runs, and whether slurmVersion is another one, by the
 // image of the Controller. A Slurm that is asked is judged by the publisher.
 func (c *Cluster) release(f *findings, p *publication.Cluster) {
-	if c.Missing["configmaps"] != nil || c.Missing["controllers"] != nil {
-		return
-	}
 	_, controller := p.Loader(c.controllers())
 	p.Follow(controller.Release(), nil)
-	const check = "release"
+	const about = "release"
 	switch differs := publisher.JudgeRelease(p, c.filesOf(p.Namespace, p.ConfigMap)); {
 	case differs != nil:
-		f.add(differs.Severity, check, differs.Remedy, "%s: %s", p.Name, differs.Message)
+		f.add(differs.Severity, about, differs.Remedy, "%s: %s", p.Name, differs.Message)
 	case p.Seen != 0:
-		f.ok(check, "%s: Slurm %s runs, as the image of Controller %s says", p.Name, p.Seen, controller)
+		f.ok(about, "%s: Slurm %s runs, as the image of Controller %s says", p.Name, p.Seen, controller)
 	case p.Guesses() && p.Slurm.URL+p.Slurm.Scontrol == "":
-		f.warn(check, "set slurmVersion of the publication, or slurm.url", "%s: no release of Slurm is seen: the files are for %s and newer", p.Name, p.Release)
+		f.warn(about, "set slurmVersion of the publication, or slurm.url", "%s: no release of Slurm is seen: the files are for %s and newer", p.Name, p.Release)
 	}
 }
 
@@ -260,15 +262,12 @@ var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabri
 // nodes names the nodes on which a condition of the publisher reports a fault. The condition of a fabric that
 // is not ready may be false, because two causes look alike. Such nodes are named too.
 func (c *Cluster) nodes(f *findings) {
-	if c.Missing["nodes"] != nil {
-		return
-	}
 	if c.ConfigErr == nil && !c.Config.Publisher.NodeConditions {
 		f.unknown("nodes", "look at the map: quoin map"+c.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
 		return
 	}
 	perhaps := "" // conditions stay when nobody judges
-	if _, leads := c.renewed(); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
+	if _, _, leads := c.lease(); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
 		perhaps = " (no publisher leads: this may be over)"
 	}
 	all := c.nodesOf()
@@ -335,9 +334,6 @@ func (c *Cluster) membership() *imex.Observation {
 var policies = []string{"agent-own-report", "publisher-annotations", "publisher-conditions", "publisher-domain", "publisher-lease", "publisher-publications"}
 
 func (c *Cluster) admission(f *findings) {
-	if c.Missing["validatingadmissionpolicies"] != nil || c.Missing["validatingadmissionpolicybindings"] != nil {
-		return
-	}
 	var missing, weak []string
 	for _, name := range policies {
 		policy, bound := c.own("validatingadmissionpolicies", name), c.own("validatingadmissionpolicybindings", name)

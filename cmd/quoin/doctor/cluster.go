@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -32,9 +34,7 @@ type Cluster struct {
 	Kubernetes string
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
-	// Objects are by resource, such as controllers. Of NodeReports and Nodes they have names, labels, taints and
-	// conditions only.
-	Objects map[string][]unstructured.Unstructured
+	Objects
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
 	Missing map[string]error
@@ -71,10 +71,11 @@ var paths = []path{
 
 // Gather looks at the cluster. It returns an error only if the API server does not answer.
 func Gather(ctx context.Context, o *Options) (*Cluster, error) {
-	c := &Cluster{Options: o, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}}
+	c := &Cluster{Options: o, Objects: Objects{}, Missing: map[string]error{}}
 	rc := rest.CopyConfig(o.Cluster)
 	rc.QPS, rc.Burst = 200, 200
-	if err := c.greet(ctx, rc); err != nil {
+	var err error
+	if c.Kubernetes, c.Ahead, err = greet(ctx, rc); err != nil {
 		return nil, err
 	}
 	c.Now = time.Now().Add(-c.Ahead)
@@ -84,7 +85,10 @@ func Gather(ctx context.Context, o *Options) (*Cluster, error) {
 	}
 	c.read(ctx, client, paths)
 	c.read(ctx, client, c.maps())
-	c.Forgery = c.forge(ctx, rc)
+	c.Forgery = errNotTried
+	if agent := c.workload(componentAgent); agent != nil && c.knows("nodereports") {
+		c.Forgery = forge(ctx, rc, accountOf(agent))
+	}
 	c.askRights(ctx, client)
 	return c, nil
 }
@@ -146,38 +150,41 @@ func objectsOf(resource string, text []byte) ([]unstructured.Unstructured, error
 	return all, err
 }
 
-// greet asks for the version and the time.
-func (c *Cluster) greet(ctx context.Context, rc *rest.Config) error {
+// greet asks the API server for its release and the time. ahead is how much the clock here is ahead.
+func greet(ctx context.Context, rc *rest.Config) (release string, ahead time.Duration, err error) {
 	client, err := rest.HTTPClientFor(rc)
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	base, _, err := rest.DefaultServerUrlFor(rc)
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/version").String(), nil)
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	began := time.Now()
 	answer, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the API server: %w", err)
+		return "", 0, fmt.Errorf("ask the API server: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	took := time.Since(began)
 	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil { // whole seconds
-		if ahead := began.Add(took/2).Sub(at) - time.Second/2; ahead.Abs() > took+time.Second {
-			c.Ahead = ahead.Round(time.Second)
+		if by := began.Add(took/2).Sub(at) - time.Second/2; by.Abs() > took+time.Second {
+			ahead = by.Round(time.Second)
 		}
 	}
-	version, err := versionOf(answer.Body)
-	if err != nil {
-		return fmt.Errorf("ask the API server for its version: status %s: %w", answer.Status, err)
+	var said version.Info
+	err = json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&said)
+	if err == nil && said.GitVersion == "" {
+		err = errors.New("the answer has no gitVersion")
 	}
-	c.Kubernetes = version
-	return nil
+	if err != nil {
+		return "", 0, fmt.Errorf("ask the API server for its version: status %s: %w", answer.Status, err)
+	}
+	return said.GitVersion, ahead, nil
 }
 
 // maps are the paths of the ConfigMaps of publications, and of all ConfigMaps that Controllers name.
@@ -200,17 +207,12 @@ func (c *Cluster) maps() (all []path) {
 // errNotTried says that nobody knows whether a forged report would be written.
 var errNotTried = errors.New("not tried")
 
-// forge tries, without writing, to write the report of another node as an agent whose token
-// is bound to a node.
-func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
-	agent := c.own("daemonsets", "agent")
-	if agent == nil || !c.knows("nodereports") {
-		return errNotTried
-	}
+// forge tries, without writing, to write the report of another node by the agents' account with a token
+// that is bound to a node.
+func forge(ctx context.Context, rc *rest.Config, account rest.ImpersonationConfig) error {
 	rc = rest.CopyConfig(rc)
-	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + text(agent, "spec", "template", "spec", "serviceAccountName"),
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + agent.GetNamespace(), "system:authenticated"},
-		Extra:  map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}}
+	rc.Impersonate = account
+	rc.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}
 	client, err := nodereport.NewClient(rc)
 	if err != nil {
 		return errNotTried

@@ -123,7 +123,7 @@ func worst(all []topology.Finding) []string {
 // images gives agents and publisher another image.
 func images(image string) func(c *Cluster) {
 	return func(c *Cluster) {
-		for _, o := range []*unstructured.Unstructured{c.own("daemonsets", "agent"), c.own("deployments", "publisher")} {
+		for _, o := range []*unstructured.Unstructured{c.workload(componentAgent), c.workload(componentPublisher)} {
 			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"image": image}}, "spec", "template", "spec", "containers")
 		}
 	}
@@ -192,7 +192,7 @@ const (
 // keeping gives the node a label and a spec, and the agents' pods a spec.
 func keeping(label, pod, node string) func(c *Cluster) {
 	return func(c *Cluster) {
-		n, set := &c.Objects["nodes"][0], c.own("daemonsets", "agent")
+		n, set := &c.Objects["nodes"][0], c.workload(componentAgent)
 		labels := n.GetLabels()
 		maps.Copy(labels, read[string](label))
 		n.SetLabels(labels)
@@ -438,7 +438,7 @@ func clusterCases() []clusterCase {
 
 // byYAML makes a cluster on which kubectl has applied the YAML. Nothing marks that.
 func byYAML(c *Cluster) {
-	for _, o := range []*unstructured.Unstructured{c.own("daemonsets", "agent"), c.own("deployments", "publisher")} {
+	for _, o := range []*unstructured.Unstructured{c.workload(componentAgent), c.workload(componentPublisher)} {
 		labels := o.GetLabels()
 		delete(labels, "app.kubernetes.io/managed-by")
 		o.SetLabels(labels)
@@ -497,7 +497,7 @@ func TestInstallation(t *testing.T) {
 		c := clusterOf(t, "", "")
 		c.Kubectl, c.Helm = "kubectl", "helm"
 		tt.change(c)
-		if diff := cmp.Diff(tt.want, []string{c.apply(), c.correct("daemonsets", "agent"), c.change("publications.a.slurmNames", "slinky")}); diff != "" {
+		if diff := cmp.Diff(tt.want, []string{c.apply(), c.installed().correct(componentAgent), c.installed().change("publications.a.slurmNames", "slinky")}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -535,6 +535,19 @@ func TestCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnseen holds that what may not be listed is not known, and is no fault.
+func TestUnseen(t *testing.T) {
+	for _, p := range paths {
+		c := clusterOf(t, "", "")
+		delete(c.Objects, p.resource)
+		c.Missing[p.resource] = forbidden(p.resource)
+		found := c.Findings()
+		if topology.Has(found, topology.Fatal) || topology.Has(found, topology.Warning) || !topology.Has(found, topology.Unknown) {
+			t.Errorf("%s: %q", p.resource, worst(found))
+		}
 	}
 }
 

@@ -67,14 +67,13 @@ func (n *node) hook(ctx context.Context, f *findings) {
 	default:
 		f.ok("hook", "%s runs", path)
 	}
-	dir := rundir.Dir(n.agent.RunDir)
-	records, _ := dir.ReadRecords()
-	summaries, _ := filepath.Glob(filepath.Join(dir.SummaryDir(), "*"))
-	if len(records)+len(summaries) == 0 {
+	holding := n.holding()
+	summaries, _ := filepath.Glob(filepath.Join(rundir.Dir(n.agent.RunDir).SummaryDir(), "*"))
+	if holding+len(summaries) == 0 {
 		f.warn("calls", "run a job with GPUs here; then see that "+called, "no job has called the hook since the boot")
 		return
 	}
-	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", len(records), len(summaries))
+	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", holding, len(summaries))
 }
 
 // The folders from which slurmd runs the hook: that of a machine without Kubernetes, where a package
@@ -204,17 +203,17 @@ func (n *node) exporter(ctx context.Context, f *findings) {
 		f.fatal("exporter", "see the exporter's log", "DCGM Exporter answers with status %s", answer.Status)
 	case strings.Contains(string(body), "hpc_job="):
 		f.ok("exporter", "DCGM Exporter shows the jobs of GPUs")
-	case n.holds():
+	case n.holding() > 0:
 		f.fatal("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
 	default:
 		f.ok("exporter", "DCGM Exporter answers; no job holds a GPU now")
 	}
 }
 
-// holds reports whether a job holds a GPU of the node.
-func (n *node) holds() bool {
+// holding is how many jobs hold GPUs of the node.
+func (n *node) holding() int {
 	records, _ := rundir.Dir(n.agent.RunDir).ReadRecords()
-	return len(records) > 0
+	return len(records)
 }
 
 // IsNode reports whether this is a GPU node: an agent has run here, or there is a driver.

@@ -8,7 +8,9 @@ import (
 
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // right is something that one of Quoin's accounts must be able to do, or must not.
@@ -21,29 +23,32 @@ type right struct {
 
 // wantedRights are rights without which a part does not work, and some that a part must not have.
 var wantedRights = []right{
-	{component: "agent", verb: "create", group: "quoin.dev", resource: "nodereports", must: true},
-	{component: "agent", verb: "patch", resource: "nodes"},
-	{component: "agent", verb: "get", resource: "secrets"},
-	{component: "publisher", verb: "list", group: "quoin.dev", resource: "nodereports", must: true},
-	{component: "publisher", verb: "list", resource: "nodes", must: true},
-	{component: "publisher", verb: "create", group: "quoin.dev", resource: "nodereports"},
-	{component: "publisher", verb: "delete", resource: "nodes"},
-	{component: "publisher", verb: "get", resource: "secrets"},
+	{component: componentAgent, verb: "create", group: "quoin.dev", resource: "nodereports", must: true},
+	{component: componentAgent, verb: "patch", resource: "nodes"},
+	{component: componentAgent, verb: "get", resource: "secrets"},
+	{component: componentPublisher, verb: "list", group: "quoin.dev", resource: "nodereports", must: true},
+	{component: componentPublisher, verb: "list", resource: "nodes", must: true},
+	{component: componentPublisher, verb: "create", group: "quoin.dev", resource: "nodereports"},
+	{component: componentPublisher, verb: "delete", resource: "nodes"},
+	{component: componentPublisher, verb: "get", resource: "secrets"},
+}
+
+// accountOf is the account by which the pods of a workload reach the API server.
+func accountOf(workload *unstructured.Unstructured) rest.ImpersonationConfig {
+	all, namespace := "system:serviceaccounts", workload.GetNamespace()
+	return rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + text(workload, "spec", "template", "spec", "serviceAccountName"),
+		Groups: []string{all, all + ":" + namespace, "system:authenticated"}}
 }
 
 // askRights asks the API server what Quoin's accounts may do.
 func (c *Cluster) askRights(ctx context.Context, client kubernetes.Interface) {
 	for _, r := range wantedRights {
-		workload := c.own("daemonsets", "agent")
-		if r.component == "publisher" {
-			workload = c.own("deployments", "publisher")
-		}
+		workload := c.workload(r.component)
 		if workload == nil {
 			continue
 		}
-		namespace := workload.GetNamespace()
-		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + namespace + ":" + text(workload, "spec", "template", "spec", "serviceAccountName"), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		account := accountOf(workload)
+		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{User: account.UserName, Groups: account.Groups,
 			ResourceAttributes: &authorization.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource}}}
 		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if r.err = err; err == nil {

@@ -53,9 +53,6 @@ func Serve(ctx context.Context, o *Options) error {
 		return err
 	}
 	state := &state{options: o}
-	if o.Map == nil {
-		o.MapAddress = ""
-	}
 	return Together(ctx,
 		func(ctx context.Context) error {
 			return serve(ctx, "the map", o.MapAddress, "mapListen", local(o.Map), nil)

@@ -117,7 +117,7 @@ func (s *Session) readLists(ctx context.Context, name string, lists []string) (*
 	return snap, cause(err)
 }
 
-// Workers lists the worker pods. A directory has none.
+// Workers lists the worker pods. Without a cluster there are none.
 func (s *Session) Workers(ctx context.Context) (*inputs.Snapshot, error) {
 	if s.Cluster == nil {
 		return &inputs.Snapshot{}, nil

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"syscall"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
@@ -26,14 +27,10 @@ func OpenInput(stdin io.Reader, name, command string) (in io.ReadCloser, shown s
 	if name == "-" {
 		return io.NopCloser(stdin), "standard input", nil
 	}
-	in, err = os.Open(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%s is not there: want a file with the output of %s", name, command)
-	case IsDirectory(name):
-		err = fmt.Errorf("%s is a directory: want a file with the output of %s", name, command)
+	if in, err = os.Open(name); IsDirectory(name) {
+		err = syscall.EISDIR
 	}
-	return in, name, err
+	return in, name, show.Unopened(err, name, "a file with the output of "+command)
 }
 
 // ReadNodes reads a file with kubectl's list of nodes and of what belongs to them.

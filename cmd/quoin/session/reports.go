@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
@@ -46,7 +47,7 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 				err = add(path, name, report, err)
 			}
 			if err != nil {
-				return err
+				return show.Unopened(err, path, "a file with a node's report")
 			}
 			continue
 		}

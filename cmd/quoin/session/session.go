@@ -292,15 +292,17 @@ type Commands struct {
 
 // Commands returns the commands that work on the same cluster as the session.
 func (s *Session) Commands() Commands {
-	return Commands{Kubectl: "kubectl" + s.clusterFlags("--context"), Helm: "helm" + s.clusterFlags("--kube-context"), Again: s.again()}
+	file := cmp.Or(s.flags.kubeconfig, s.Config.Publisher.Kubeconfig)
+	return Commands{Kubectl: "kubectl" + s.flags.ofCluster(file, "--context"), Helm: "helm" + s.flags.ofCluster(file, "--kube-context"), Again: s.again()}
 }
 
-func (s *Session) clusterFlags(contextFlag string) (text string) {
-	if file := cmp.Or(s.flags.kubeconfig, s.Config.Publisher.Kubeconfig); file != "" {
+// ofCluster returns the flags that name a kubeconfig and its context, with a blank before each.
+func (f *Flags) ofCluster(file, contextFlag string) (text string) {
+	if file != "" {
 		text = config.Flag("--kubeconfig", file)
 	}
-	if s.flags.context != "" {
-		text += config.Flag(contextFlag, s.flags.context)
+	if f.context != "" {
+		text += config.Flag(contextFlag, f.context)
 	}
 	return text
 }
@@ -311,12 +313,5 @@ func (s *Session) Again(publication string) string {
 }
 
 func (s *Session) again() string {
-	text := config.Given(s.flags.path, s.flags.given)
-	if s.flags.kubeconfig != "" {
-		text += config.Flag("--kubeconfig", s.flags.kubeconfig)
-	}
-	if s.flags.context != "" {
-		text += config.Flag("--context", s.flags.context)
-	}
-	return text
+	return config.Given(s.flags.path, s.flags.given) + s.flags.ofCluster(s.flags.kubeconfig, "--context")
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-const reasonNotCompared = "NotCompared"
+const (
+	checkKind         = "CheckResult"
+	reasonNotCompared = "NotCompared"
+)
 
 // notCompared is the finding if the files name no nodes.
 var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNotCompared,
@@ -18,7 +21,7 @@ var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNot
 // LoadedResult names the nodes that Slurm has in another place than the files. The state answers the
 // files' question.
 func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
-	r := &Result{Summary: []string{compared(wanted.Topologies())}}
+	r := &Result{Kind: checkKind, Summary: []string{compared(wanted.Topologies())}}
 	elsewhere, otherNames := wanted.Compare(state)
 	for _, n := range elsewhere {
 		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: slurmctld.ReasonDiffers, Message: n.Why})
@@ -45,7 +48,7 @@ func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
 // ShownResult says what differs between the output of scontrol show topology and a topology of the
 // plan. nodes is the number of nodes that it has, and others are the plan's other topologies.
 func ShownResult(differences []slurmctld.Difference, nodes int, name string, others []string) *Result {
-	r := &Result{Summary: []string{compared([]string{name})}}
+	r := &Result{Kind: checkKind, Summary: []string{compared([]string{name})}}
 	if len(others) > 0 {
 		r.Summary[0] += fmt.Sprintf("; not %s: scontrol show topology NAME | quoin check --topology - --topology-name NAME", strings.Join(others, ", "))
 	}

@@ -45,8 +45,10 @@ type Fit struct {
 	unit string
 }
 
+const reasonFitUnknown = "FitUnknown"
+
 // statesUnknown is the finding if no source says which nodes are free.
-var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: "nobody said which nodes are free",
+var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: reasonFitUnknown, Message: "nobody said which nodes are free",
 	Remedy: fit.AskStates}
 
 // Code returns the exit code of the answer.
@@ -107,7 +109,7 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, j *fit.Job)
 		a.unit = "BLOCK"
 		a.Segments = site.Free(fit.Sizes...)
 	}
-	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}, site.Where(func(state fit.State) bool { return state.Use == fit.Unsaid })
+	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: reasonFitUnknown}, site.Where(func(state fit.State) bool { return state.Use == fit.Unsaid })
 	if j.Nodes > 0 {
 		a.Answer = site.Answer(j)
 		a.Blocks, a.Needs = shares(site, &a.Place), needs(site, a.Answer.Needs)

@@ -39,7 +39,7 @@ func LintResult(conf, release string, names []string, nodes int, gpus string, ot
 	if len(other) > 0 {
 		said += "; other GRES than gpu are not judged: " + and(other)
 	}
-	return &Result{Findings: found, Summary: []string{said}}
+	return &Result{Kind: "LintResult", Findings: found, Summary: []string{said}}
 }
 
 // and lists names in a sentence.

@@ -12,7 +12,7 @@ import (
 // MembersResult names the nodes that are no members of the IMEX domain, and what is wrong with the
 // domain.
 func MembersResult(seen *imex.Observation) *Result {
-	r := &Result{}
+	r := &Result{Kind: "IMEXCheckResult"}
 	verdicts := imex.Judge(seen)
 	if p := seen.Domain.Problem; p.Reason != "" {
 		for _, v := range verdicts {

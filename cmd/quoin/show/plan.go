@@ -63,7 +63,7 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 	default:
 		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, aged(r.Time, now), r.Author, d.Place)
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
-		partitions(w, &r.Plan)
+		Partitions(w, "  ", slurmconf.PartitionLines(r.Plan.Topologies))
 		if len(d.History) > 0 {
 			if c := plandoc.Diff(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
 				fmt.Fprintf(w, "  %s\n", plandoc.MustFollow(c.Fewer))
@@ -90,7 +90,7 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 	}
 	if d.Wanted != nil {
 		fmt.Fprintf(w, "if nothing was held:\n  what would change: quoin plan diff%s\n", flags)
-		partitions(w, d.Wanted)
+		Partitions(w, "  ", slurmconf.PartitionLines(d.Wanted.Topologies))
 	}
 	return len(d.Held) > 0
 }
@@ -131,13 +131,10 @@ func when(t time.Time) string {
 	return t.UTC().Format(timeForm)
 }
 
-// partitions prints the lines of slurm.conf that the plan needs. p may be nil.
-func partitions(w io.Writer, p *plandoc.Plan) {
-	if p == nil {
-		return
-	}
-	for _, line := range slurmconf.PartitionLines(p.Topologies) {
-		fmt.Fprintf(w, "  for slurm.conf: %s\n", line)
+// Partitions prints the lines of slurm.conf that topologies need.
+func Partitions(w io.Writer, prefix string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(w, "%sfor slurm.conf: %s\n", prefix, line)
 	}
 }
 

@@ -29,22 +29,13 @@ type document struct {
 	Findings   []Group  `json:"findings"`
 }
 
-// Add joins the result of one comparison with those before it.
-func (r *Result) Add(one *Result) {
-	r.Summary = append(r.Summary, one.Summary...)
-	r.Findings = append(r.Findings, one.Findings...)
-}
-
 // Found adds findings.
 func (r *Result) Found(findings ...topology.Finding) { r.Findings = append(r.Findings, findings...) }
 
 // Print prints findings and then the summary. It returns the exit code.
 func (r *Result) Print(w io.Writer) ExitCode {
 	Print(w, "", r.Findings)
-	for _, line := range r.summary() {
-		fmt.Fprintln(w, line)
-	}
-	return Code(r.Findings)
+	return r.end(w)
 }
 
 // Table prints all findings, the worst first, and how many there are of each severity. It
@@ -62,6 +53,11 @@ func (r *Result) Table(w io.Writer) ExitCode {
 		}
 	}
 	fmt.Fprintln(w)
+	return r.end(w)
+}
+
+// end prints the summary, and returns the exit code.
+func (r *Result) end(w io.Writer) ExitCode {
 	for _, line := range r.summary() {
 		fmt.Fprintln(w, line)
 	}

@@ -36,6 +36,9 @@ const (
 	publicationFile   = "publication.json"
 )
 
+// reasonNodeUnreadable is why a node's labels and annotations are not known.
+const reasonNodeUnreadable = "NodeUnreadable"
+
 // Store keeps reports and publications in a directory.
 type Store struct {
 	// Rescan is the time between two looks at all files.
@@ -162,7 +165,7 @@ func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 		snap.AddReport(name, report, err)
 		n := inputs.Node{Name: name, Annotations: map[string]string{}}
 		if err := s.addNode(&n, said[name+".json"], annotated[name]); err != nil {
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: "NodeUnreadable", Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: reasonNodeUnreadable, Message: err.Error()})
 		}
 		snap.Nodes = append(snap.Nodes, n)
 	})

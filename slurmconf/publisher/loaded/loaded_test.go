@@ -378,7 +378,7 @@ func TestFewerGPUs(t *testing.T) {
 		var problems []topology.Finding
 		if tt.want != "" {
 			nodes = []Node{{tt.node, StageRegistered, tt.want}}
-			problems = []topology.Finding{{Subject: topology.Subject{Node: "k-" + tt.node}, Reason: ReasonFewerGPUs, Message: tt.want, Remedy: "lower Gres= of the node, and resume the node if it is drained"}}
+			problems = []topology.Finding{{Subject: topology.Subject{Node: "k-" + tt.node}, Reason: gres.ReasonFewerGPUs, Message: tt.want, Remedy: "lower Gres= of the node, and resume the node if it is drained"}}
 		}
 		if diff := cmp.Diff(nodes, pending) + cmp.Diff(problems, v.problems(pending)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

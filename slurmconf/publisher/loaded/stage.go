@@ -123,16 +123,12 @@ func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	return fmt.Sprintf("%s has %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", who, short[0].Has, short[0].Kind(), short[0].Count)
 }
 
-// ReasonFewerGPUs says that a node has fewer GPUs in gres.conf, or for its slurmd, than Gres= of
-// slurm.conf has.
-const ReasonFewerGPUs = "FewerGPUs"
-
 // problems returns what is wrong with those of the pending nodes whose place is right.
 func (v *View) problems(pending []Node) (out []topology.Finding) {
 	for _, p := range pending {
 		n, node := v.slurm.Nodes[p.Name], v.in.Nodes[p.Name]
 		if p.Stage == StageRegistered && node != nil && p.Why == v.fewerGPUs(p.Name, &n) {
-			out = append(out, topology.Finding{Subject: topology.Subject{Node: node.Name}, Reason: ReasonFewerGPUs, Message: p.Why, Remedy: "lower Gres= of the node, and resume the node if it is drained"})
+			out = append(out, topology.Finding{Subject: topology.Subject{Node: node.Name}, Reason: gres.ReasonFewerGPUs, Message: p.Why, Remedy: topology.Explain(gres.ReasonFewerGPUs).Remedy})
 		}
 	}
 	return out
