@@ -154,8 +154,8 @@ func (o *filesOptions) read(cmd *cobra.Command, reports []string) (*wanted, erro
 		if made.Refused != "" {
 			return nil, errors.New(made.Message)
 		}
-		w.facts, w.unread = made.Judged, session.Unread(made.Stored.Problems)
-		return w, w.take(made.Files, &made.Stored)
+		w.facts, w.unread = made.Judged, session.Unread(made.FilePlan.Problems)
+		return w, w.take(made.Files, &made.FilePlan)
 	}
 	return w, err
 }

@@ -149,10 +149,10 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		p = newFitPlan(w.pub, made.Stored.Topologies, made.Plan.Nodes)
+		p = newFitPlan(w.pub, made.FilePlan.Topologies, made.Plan.Nodes)
 		options := w.pub.GresOptions()
 		p.facts(options.Without(made.Judged))
-		p.source.Unread = session.Unread(made.Stored.Problems)
+		p.source.Unread = session.Unread(made.FilePlan.Problems)
 		workers = func() (*inputs.Snapshot, error) { return made.snap, nil }
 	}
 	p.workers = workers

@@ -192,8 +192,8 @@ func (o *freshOptions) makeFresh(w *opened) (*fresh, error) {
 		}
 	}
 	// As in a stored plan. Whether slurmd finds the GPUs is a question about gres.conf, which a map does not show.
-	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.Stored.Problems), func(f topology.Finding) bool { return f.Reason == syntax.ReasonNotJudged })
-	made.Stored.Problems = append(made.Stored.Problems, snap.Problems...)
+	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.FilePlan.Problems), func(f topology.Finding) bool { return f.Reason == syntax.ReasonNotJudged })
+	made.FilePlan.Problems = append(made.FilePlan.Problems, snap.Problems...)
 	return &fresh{made, pub, snap, in}, nil
 }
 

@@ -125,9 +125,9 @@ func (o *mapOptions) site(cmd *cobra.Command, reports []string) (*drawing, error
 	}
 	made.sayNames(cmd.ErrOrStderr())
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.Judged}
-	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Stored.Topologies, Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
+	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.FilePlan.Topologies, Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
 	known.AddTo(ctx, site)
-	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Stored.Problems, partitions: made.Partitions()}, nil
+	return &drawing{Site: site, left: made.Left, unnamed: made.in.Unnamed, problems: made.FilePlan.Problems, partitions: made.Partitions()}, nil
 }
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.

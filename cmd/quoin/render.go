@@ -77,9 +77,9 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		sayGuess(stderr, w.pub, "the files are for Slurm %s and newer")
 		made.sayNames(stderr)
 		show.Print(stderr, "left out: ", made.Left)
-		show.Print(stderr, "problem: ", made.Stored.Problems)
+		show.Print(stderr, "problem: ", made.FilePlan.Problems)
 		show.Print(stderr, "", made.Findings)
-		if made.Stored.ByAnnotation && !o.skeleton {
+		if made.FilePlan.ByAnnotation && !o.skeleton {
 			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publicationDefaults.membership=file\n", len(made.Specs))
 		}
 		show.Partitions(stderr, "", made.Partitions())
@@ -96,12 +96,12 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 	case o.output != outputJSON:
 		err = printFiles(stdout, made.Files)
 	}
-	return cmp.Or(err, errUnread(stderr, made.Stored.Problems), errNoPlace(stderr, made.Rendered))
+	return cmp.Or(err, errUnread(stderr, made.FilePlan.Problems), errNoPlace(stderr, made.Rendered))
 }
 
 // noteGresAlone says that there is no topology file.
 func noteGresAlone(stderr io.Writer, made *fresh) {
-	if made.Refused != "" || len(made.Stored.Topologies) > 0 {
+	if made.Refused != "" || len(made.FilePlan.Topologies) > 0 {
 		return
 	}
 	fmt.Fprintln(stderr, "no node has a place, so there is no topology file: Slurm goes by the site's own, or takes all nodes as equally near")
@@ -109,7 +109,7 @@ func noteGresAlone(stderr io.Writer, made *fresh) {
 
 // errNoPlace says that no node has a place, and that nothing says whether NVLink joins the nodes.
 func errNoPlace(stderr io.Writer, made *publisher.Rendered) error {
-	if len(made.Stored.Topologies) > 0 || slices.ContainsFunc(made.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }) {
+	if len(made.FilePlan.Topologies) > 0 || slices.ContainsFunc(made.FilePlan.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }) {
 		return nil
 	}
 	unknown := 0
@@ -143,7 +143,7 @@ type rendered struct {
 
 func printRendered(w io.Writer, m *publisher.Rendered) error {
 	return show.JSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
-		show.Groups(m.Left), show.Groups(m.Stored.Problems), show.Groups(m.Findings), m.Partitions(), m.Refused, m.Message})
+		show.Groups(m.Left), show.Groups(m.FilePlan.Problems), show.Groups(m.Findings), m.Partitions(), m.Refused, m.Message})
 }
 
 // writeFiles writes the files into the directory, and warns of older ones there.

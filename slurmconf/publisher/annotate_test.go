@@ -43,7 +43,8 @@ func TestSpacing(t *testing.T) {
 	absent := lastRack(0)
 	without := racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...)
 	store := newMemory(racks(t, absent...))
-	inBubble(t, store, spacedBy(5*time.Minute, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}})), func() {
+	pubs := spacedBy(5*time.Minute, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}))
+	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
 		before := store.saves
 		for i := range 60 {
@@ -69,6 +70,18 @@ func TestSpacing(t *testing.T) {
 		store.pass(15 * time.Second)
 		if !strings.Contains(topologyOf(store), "gb200-[055-072]") {
 			t.Error("a new rack waits")
+		}
+	})
+	store.snap = racks(t, simulated.Fault{Node: "gb200-005", Absent: true})
+	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+	store.snap = racks(t)
+	justNow := func(*Publisher) {
+		store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationPublished] = time.Now().UTC().Format(time.RFC3339)
+	}
+	inBubbleWith(t, store, pubs, justNow, func(p *Publisher) {
+		store.pass(15 * time.Second)
+		if n := len(nodeInfoSeries(t, p.metrics)); n != 71 || strings.Contains(topologyOf(store), "gb200-[001-018]") {
+			t.Errorf("another publisher begins while a node waits, and serves the places of %d nodes, want those of 71\n%s", n, topologyOf(store))
 		}
 	})
 }
@@ -117,6 +130,25 @@ func wantIn(t *testing.T, when string, store *memory, node string, want ...strin
 	if !slices.Equal(in, want) {
 		t.Errorf("%s: %s is in the files of %v, want %v", when, node, in, want)
 	}
+}
+
+// problemOf is what the first publication says now of a node under the reason.
+func problemOf(t *testing.T, store *memory, pubs []*publication.Cluster, node, reason string) (said string) {
+	t.Helper()
+	doc, err := store.LoadPlan(t.Context(), pubs[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewDryPass(pubs, 0).Plan(store.snap, doc, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plan.Problems {
+		if p.Node == node && p.Reason == reason {
+			said += p.Message
+		}
+	}
+	return said
 }
 
 // TestNodeInTwoPublications has labels by which two publications take a node, and take one
@@ -175,12 +207,28 @@ func TestNodeInTwoPublications(t *testing.T) {
 			}
 			finding(t, p, "a", 1)
 			finding(t, p, "b", 1)
+			if said := problemOf(t, store, pubs, node, ReasonNodeInTwoPublications); !strings.HasSuffix(said, `until then it stays in "a" with the annotation that it has`) {
+				t.Errorf("said of %s: %q", node, said)
+			}
 			_, snap := contest(t, map[string]string{node: "b"})
 			store.change(snap)
 			store.pass(3 * time.Minute) // removeAfter is longer
 			wantIn(t, "taken back", store, node, "b")
 			store.pass(time.Hour)
 			if store.notes[node] == "" || len(store.notes) != 72 {
+				t.Errorf("annotated with %q of %d", store.notes[node], len(store.notes))
+			}
+		})
+	})
+	t.Run("new, and one of both annotates no node", func(t *testing.T) {
+		pubs, snap := contest(t, map[string]string{node: "both"})
+		pubs[1].Annotates = false
+		pubs[1].Annotate = new(bool)
+		store := newMemory(snap)
+		store.notes[node] = "nvl:b1" // as somebody has written it
+		inBubble(t, store, pubs, func() {
+			store.pass(time.Hour)
+			if store.notes[node] != "nvl:b1" || len(store.notes) != 36 {
 				t.Errorf("annotated with %q of %d", store.notes[node], len(store.notes))
 			}
 		})

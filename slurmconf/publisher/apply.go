@@ -33,15 +33,11 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return l.repair(ctx, mem, in, made, now)
 	case rollBack:
 		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
-	case waitFirst:
-		first := plandoc.Wait{Key: settleTime, For: "the first publication waits for " + act.why, Until: act.until}
-		l.At(act.until)
-		return l.alsoHeld(ctx, in, made, outcome{stored: mem, waits: []plandoc.Wait{first}}, act.held, now)
-	case waitNext:
-		l.showPlaces(in.prev.Plan.Places(), in)
-		later := plandoc.Wait{Key: spacing, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
-		l.At(act.until)
-		return l.alsoHeld(ctx, in, made, outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}}, act.held, now)
+	case wait:
+		if act.specs != nil {
+			l.showPlaces(in.prev.Plan.Places(), in)
+		}
+		return l.alsoHeld(ctx, in, made, outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{act.Wait}}, act.held, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:

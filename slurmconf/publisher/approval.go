@@ -27,18 +27,19 @@ type kept struct {
 }
 
 // keep returns what is made with the published answer of each decision that waits for people. unapproved has the
-// published answer of all decisions. approve is what people approve. An approved decision needs a second plan.
-func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(waits func(placement.Decision) bool) *Rendered) kept {
+// published answer of all decisions. approve is what people approve. An approved decision needs a second plan: remake
+// makes the plan and its files with the published answers of the decisions that wait.
+func keep(in *gathered, unapproved *Rendered, approve string, remake func(waits func(placement.Decision) bool) *Rendered) kept {
 	waiting := unapproved.waiting()
 	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(waiting, in, approve), wanted: func() *Rendered { return unapproved }}
 	if len(k.held) > 0 {
-		k.wanted = func() *Rendered { return makeWith(nil) }
+		k.wanted = func() *Rendered { return remake(nil) }
 	}
 	at := slices.IndexFunc(waiting, func(c placement.Choice) bool { return c.Digest() == approve })
 	if at < 0 {
 		return k
 	}
-	made := makeWith(func(d placement.Decision) bool { return d.Digest() != approve })
+	made := remake(func(d placement.Decision) bool { return d.Digest() != approve })
 	held := made.held(made.waiting(), in, approve)
 	lost := slices.IndexFunc(held, func(h plandoc.Held) bool { return !h.Alone })
 	switch {

@@ -143,7 +143,7 @@ func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 func TestHeldReasonIsShort(t *testing.T) {
 	store := newMemory(racks(t))
 	p := newPublisher(store, complete(t, Publication{}))
-	h := &holds{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
+	h := &holds{outlets: p.outlets, pub: p.clusters[0], archive: &archive{outlets: p.outlets, pub: p.clusters[0]}}
 	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
 	if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,8 @@ func TestHeldFirst(t *testing.T) {
 				}
 				return slog.Attr{}
 			}
-			h := &holds{outlets: outlets{store: store, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only})), metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
+			p.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only}))
+			h := &holds{outlets: p.outlets, pub: p.clusters[0], archive: &archive{outlets: p.outlets, pub: p.clusters[0]}}
 			if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: tt.held}, time.Now()); err != nil {
 				t.Fatal(err)
 			}

@@ -213,8 +213,8 @@ func TestCables(t *testing.T) {
 		pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
 		made := makeOf(t, pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
 		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + "; the switches published above stay"}
-		if !slices.Contains(made.Stored.Problems, want) {
-			t.Errorf("problems %v, want %v", made.Stored.Problems, want)
+		if !slices.Contains(made.FilePlan.Problems, want) {
+			t.Errorf("problems %v, want %v", made.FilePlan.Problems, want)
 		}
 		c.wires = wires
 		store.change(with(t, snap, c))
@@ -289,7 +289,7 @@ func TestCablesOfTexts(t *testing.T) {
 		return made
 	}
 	found := func(made *Rendered, reason string) (out []string) {
-		for _, f := range made.Stored.Problems {
+		for _, f := range made.FilePlan.Problems {
 			if f.Reason == reason {
 				out = append(out, strings.TrimPrefix(f.Node+": "+f.Message, ": "))
 			}

@@ -67,7 +67,7 @@ func TestCloudNames(t *testing.T) {
 	pub = complete(t, Publication{Membership: "annotation"})[0]
 	made = makeOf(t, pub, pub.Rules.Gather(a4x(12010)), Previous{})
 	made.limitSize(pub, kube.MaxBytes)
-	plan := made.Stored
+	plan := made.FilePlan
 	again, err := plan.Files()
 	if diff := cmp.Diff(made.Files, again); diff != "" || err != nil {
 		t.Errorf("the files of the stored plan: %v (-want +got):\n%.1000s", err, diff)

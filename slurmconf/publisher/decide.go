@@ -8,7 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
-// action is what a pass does: seed, repair, rollBack, hold, waitFirst, waitNext or publish.
+// action is what a pass does: seed, repair, rollBack, hold, wait or publish.
 type action any
 
 // seed publishes files without nodes, so that slurmctld can start before there is a plan.
@@ -21,7 +21,7 @@ type repair struct{}
 type rollBack struct{ to *plandoc.Revision }
 
 // hold keeps the published files, because what was made must not be published, or waits for
-// people. Beside publish or waitNext it only says what is held: nothing, if why is empty. wanted makes
+// people. Beside publish or wait it only says what is held: nothing, if why is empty. wanted makes
 // what would be published if nothing was held. It is nil if nobody knows that. next is when fewer nodes count for a big
 // change, or zero.
 type hold struct {
@@ -30,17 +30,10 @@ type hold struct {
 	next   time.Time
 }
 
-// waitFirst lets the first publication wait for something.
-type waitFirst struct {
-	why   string
-	until time.Time
-	held  hold
-}
-
-// waitNext leaves time between two publications. specs are the Topology= strings that Nodes are to
-// have meanwhile.
-type waitNext struct {
-	until time.Time
+// wait lets a publication wait for a time: the first one for something, the next one so that there is time between two.
+// specs are the Topology= strings that Nodes are to have meanwhile. It is nil before the first publication.
+type wait struct {
+	plandoc.Wait
 	specs map[string]string
 	held  hold
 }
@@ -86,7 +79,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 		held.why = mem.doc.Held // an earlier publisher may have waited long enough: its holds stay until this one knows
 	}
 	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, made.Plan, placed.found.Unsited, now); why != "" {
-		return waitFirst{why, until, held}, nil
+		return wait{plandoc.Wait{Key: settleTime, For: "the first publication waits for " + why, Until: until}, nil, held}, nil
 	}
 	counted := changeOf(l.pub, mem, in, kept.unapproved)
 	if why, next := holdAll(l.pub, mem, counted, kept.unapproved, now); why != nil {
@@ -103,7 +96,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
 		if until := spaced(l.pub, mem, made, changes, now); !until.IsZero() {
-			return waitNext{until, specsMeanwhile(l.pub, in, made), held}, nil
+			later := plandoc.Wait{Key: spacing, For: "nodes that join or leave known blocks and switches are published then", Until: until}
+			return wait{later, specsMeanwhile(l.pub, in, made), held}, nil
 		}
 	}
 	return publish{made, counted, changes, approved, held}, nil

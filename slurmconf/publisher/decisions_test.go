@@ -172,7 +172,7 @@ func TestHeldRootsHoldARack(t *testing.T) {
 	pub = complete(t, Publication{})[0]
 	made = makeOf(t, pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
 	said := ""
-	for _, f := range made.Stored.Problems {
+	for _, f := range made.FilePlan.Problems {
 		if f.Reason == placement.TopologiesChange {
 			said = f.Message
 		}
@@ -261,7 +261,7 @@ func TestFirstBlocks(t *testing.T) {
 			facts, got := complete(t, Publication{})[0].Rules.Gather(tt.snap).Facts, ""
 			pub := complete(t, tt.pub)[0]
 			pub.FabricSite(tt.old, nil).Judge(facts, nil)
-			at := place(pub, &gathered{Inputs: inputs.Inputs{Facts: facts}, prev: Previous{Plan: tt.old}, inUse: tt.inUse}, nil, everyDecision)
+			at := makePlan(pub, &gathered{Inputs: inputs.Inputs{Facts: facts}, prev: Previous{Plan: tt.old}, inUse: tt.inUse}, nil, everyDecision)
 			for _, d := range at.found.Choices {
 				if d.Kind == placement.KindChange || d.Kind == placement.TopologyInUse {
 					got += d.Kind

@@ -49,7 +49,7 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	plan := made.Stored.Plan
+	plan := made.FilePlan.Plan
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
 	return &plan, nil
 }

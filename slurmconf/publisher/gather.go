@@ -69,7 +69,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	seen := a.seats.look(a.pub.Rules.Gather(snap), snap, mem, now)
 	present := seen.present(now)
 	own := a.seats.own(&present)
-	cabled := a.cabled(&own, &seen.prev, mem.doc.Groups)
+	cabled := findCables(&a.cables, a.pub, &own, seen.prev.Plan, mem.doc.Groups)
 	g := gathered{Inputs: cabled.Inputs, prev: seen.prev, settings: seen.settings, gone: present.gone, lost: present.lost,
 		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(seen.missing, snap, mem.doc.Leaving)}
 	g.addLeaving()
@@ -82,9 +82,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
 	g.ofFabrics = a.pub.FabricSite(g.prev.Plan, g.fabricSince).Judge(g.Facts, g.UnnamedFacts)
-	// Gather again when the stored plan is to know more missing names, when a node or a unit has been missing for long
+	// Gather again when the stored plan is to know more missing names, when a unit has been missing for long
 	// enough, or when a fabric counts as not ready.
-	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now)} {
+	for _, at := range []time.Time{present.next, unused, late, mem.doc.Until(now)} {
 		a.timer.At(at)
 	}
 	return &g
@@ -137,11 +137,12 @@ type cabledNodes struct {
 	groups []switches.Group
 }
 
-// cabled finds the switches above the nodes by their cables. groups are the groups of switches that are remembered.
-func (a *gatherer) cabled(o *ownNodes, prev *Previous, groups []switches.Group) cabledNodes {
-	c := cabledNodes{Inputs: o.Inputs}
+// findCables finds the switches above the nodes by their cables. prev is the published plan, or nil. groups are the groups
+// of switches that are remembered.
+func findCables(placer *cables.Placer, p *publication.Cluster, own *ownNodes, prev *topology.Plan, groups []switches.Group) cabledNodes {
+	c := cabledNodes{Inputs: own.Inputs}
 	var cut []topology.Finding
-	c.Facts, c.groups, cut = a.cables.Place(c.Fabrics, a.pub.ComputeAdapters, c.Facts, prev.Plan, groups)
+	c.Facts, c.groups, cut = placer.Place(c.Fabrics, p.ComputeAdapters, c.Facts, prev, groups)
 	c.Problems = slices.Concat(c.Problems, cut)
 	return c
 }

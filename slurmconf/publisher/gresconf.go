@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -57,7 +56,7 @@ func linesByAnnotation(plan *plandoc.Plan, p *publication.Cluster, g *gathered) 
 	}
 	plan.Problems = append(plan.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
-			hostlist.Shorten(hostlist.Compress(names)), why)})
+			plandoc.ShortList(names), why)})
 }
 
 // annotatedLines are the lines of nodes that annotations place.

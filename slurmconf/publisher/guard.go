@@ -42,7 +42,7 @@ func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered)
 	for i := range made.found.Follows {
 		c.follows = append(c.follows, made.found.Follows[i].Moves()...)
 	}
-	c.compare(&plandoc.Plan{Plan: *made.Plan, Devices: made.Stored.Devices})
+	c.compare(&plandoc.Plan{Plan: *made.Plan, Devices: made.FilePlan.Devices})
 	return c
 }
 
@@ -193,7 +193,8 @@ func together(now []string, before map[string]int) (n int, and string) {
 	return n, and
 }
 
-// allowed reports whether so many nodes may change at once. One node may always change.
+// allowed reports whether so many nodes may change at once. One node may always change. A share of 1 turns the limit off:
+// with the nodes of the last hour, more may have changed than there are now.
 func allowed(p *publication.Cluster, changed, of int) bool {
-	return changed <= 1 || float64(changed) <= *p.MaxChange*float64(of)
+	return changed <= 1 || *p.MaxChange == 1 || float64(changed) <= *p.MaxChange*float64(of)
 }

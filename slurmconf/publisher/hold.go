@@ -25,10 +25,7 @@ type holds struct {
 // hold keeps to the published files, and says why as far as this is not said yet. It returns the
 // published places of the nodes, and which nodes wait for others.
 func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (out outcome, err error) {
-	if !act.next.IsZero() {
-		l.At(act.next)
-		out.waits = []plandoc.Wait{{Key: lastHour, For: "fewer nodes count for BigChange then", Until: act.next}}
-	}
+	out.waits = []plandoc.Wait{{Key: lastHour, For: "fewer nodes count for BigChange then", Until: act.next}}
 	if made.Plan != nil {
 		out.differences = differences(l.pub, &in.prev, made.Specs, in.Nodes, heldFor(l.pub, act.why[0].Reason))
 	}
@@ -59,14 +56,14 @@ func (h *holds) say(ctx context.Context, s *stored, act hold, now time.Time) (ou
 	if said && inPlan && inFiles {
 		return s, nil
 	}
-	if later := h.at.Add(saidPause); now.Before(later) && slices.EqualFunc(h.said, held, sameHold) {
+	if later := h.at.Add(saidPause); now.Before(later) && slices.EqualFunc(h.said, held, plandoc.Held.Same) {
 		h.timer.At(later)
 		return s, nil
 	}
 	h.at = now
 	for i := range held {
 		one := &held[i]
-		known := func(old plandoc.Held) bool { return sameText(old, *one) || one.Alone && sameHold(old, *one) }
+		known := func(old plandoc.Held) bool { return sameText(old, *one) || one.Alone && old.Same(*one) }
 		if slices.ContainsFunc(h.said, known) {
 			continue
 		}
@@ -98,17 +95,15 @@ func (h *holds) say(ctx context.Context, s *stored, act hold, now time.Time) (ou
 
 // sameText reports whether both holds say the same.
 func sameText(a, b plandoc.Held) bool {
-	return sameHold(a, b) && a.Digest == b.Digest && a.Message == b.Message
+	return a.Same(b) && a.Digest == b.Digest && a.Message == b.Message
 }
-
-func sameHold(a, b plandoc.Held) bool { return a.Same(&b) }
 
 // savePlan stores what is held, and since when. It returns the new document.
 func (h *holds) savePlan(ctx context.Context, doc *plandoc.Document, wanted func() *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
 	for i := range held {
 		held[i].Since = now.UTC().Truncate(time.Second)
 		for _, old := range doc.Held {
-			if held[i].Same(&old) {
+			if held[i].Same(old) {
 				held[i].Since = old.Since
 			}
 		}
@@ -117,7 +112,7 @@ func (h *holds) savePlan(ctx context.Context, doc *plandoc.Document, wanted func
 	doc.Held, doc.Wanted = held, nil
 	if wanted != nil {
 		if made := wanted(); len(made.Files) > 0 {
-			doc.Wanted = &made.Stored
+			doc.Wanted = &made.FilePlan
 		}
 	}
 	return h.archive.savePlan(ctx, doc)

@@ -27,9 +27,10 @@ import (
 type Rendered struct {
 	// Plan is nil if none can be made.
 	Plan *topology.Plan
-	// Stored is the plan as the files have it. It has no topology if nothing may be written. For a while it also
-	// keeps a topology that is no longer in Plan. Its Problems are all that is wrong with nodes.
-	Stored plandoc.Plan
+	// FilePlan is the plan as the files have it, and what is stored if the files are published. It has no topology if
+	// nothing may be written. For a while it also keeps a topology that is no longer in Plan. Its Problems are all that
+	// is wrong with nodes.
+	FilePlan plandoc.Plan
 	// Files are by name: topology.conf or topology.yaml if places are known, and gres.conf if a
 	// node has GPUs.
 	Files map[string]string
@@ -39,10 +40,8 @@ type Rendered struct {
 	Digest string
 	// Judged are the facts that the plan was made of, with the verdicts on the nodes' NVLink fabrics.
 	Judged []topology.Facts
-	// Left are the nodes without a place, with the reason.
+	// Left are the nodes without a place or without a Slurm name, with the reason.
 	Left []topology.Finding
-	// Unnamed are the nodes without a Slurm name. They are in Left too.
-	Unnamed []topology.Finding
 	// Findings are what lint says of the files.
 	Findings []topology.Finding
 	// topologies are the topologies of Plan that the configuration wants in the file.
@@ -69,10 +68,10 @@ func (m *Rendered) Summary() string {
 	}
 	if len(parts) == 0 {
 		topology := "no topology"
-		if len(m.Stored.Topologies) > 0 {
+		if len(m.FilePlan.Topologies) > 0 {
 			topology = "a flat topology"
 		}
-		listed := gres.ByNode(m.Stored.Devices, nil)
+		listed := gres.ByNode(m.FilePlan.Devices, nil)
 		return fmt.Sprintf("%s, and the GPUs of %d nodes", topology, len(listed))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
@@ -87,48 +86,38 @@ func FileNames(files map[string]string) []string {
 
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
-// Make plans, renders, parses back and lints, as if all nodes might move and files could have
+// Make makes a plan and its files from what a cluster shows and from what is published. Nothing waits, and files may have
 // any size. Nobody is there to approve decisions, so their published answers stay, and a problem
 // says so of each. It returns an error only if no plan can be made. It puts the verdicts on NVLink fabrics into the
-// facts of g.
-func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	var cut []topology.Finding
-	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
-	g.Problems = slices.Concat(g.Problems, cut)
-	return makeFrom(p, &gathered{Inputs: g, prev: prev})
-}
-
-func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	g.ofFabrics = p.FabricSite(g.prev.Plan, nil).Judge(g.Facts, g.UnnamedFacts)
+// facts of in.
+func Make(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
+	cabled := findCables(&cables.Placer{Described: in.Described}, p, &ownNodes{in}, prev.Plan, prev.Groups)
+	g := &gathered{Inputs: cabled.Inputs, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(cabled.Facts, cabled.UnnamedFacts)}
 	made, err := makeKept(p, g)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range made.waiting() {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
-			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
+			made.FilePlan.Problems = append(slices.Clone(made.FilePlan.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
 		}
 	}
 	return made, nil
 }
 
-// makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
-// why there is no plan.
+// makeKept makes a plan and its files from the inputs of a pass, with the published answer of each decision, because
+// nobody approves any. An error says why there is no plan.
 func makeKept(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	made := makeWith(p, g, nil, anySize, everyDecision)
+	made := renderFiles(p, g, makePlan(p, g, nil, everyDecision), anySize)
 	if made.Plan == nil {
 		return nil, errors.New(made.Message)
 	}
 	return made, nil
 }
 
-// makeWith makes the plan and the files. waits says which decisions keep the published answers.
-func makeWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, waits func(placement.Decision) bool) *Rendered {
-	return finish(p, g, place(p, g, settling, waits), room)
-}
-
-// place makes the plan that the inputs give. settling is nil if all nodes may move.
-func place(p *publication.Cluster, g *gathered, settling *placement.Settling, waits func(placement.Decision) bool) placed {
+// makePlan makes the plan from the inputs of a pass. settling is nil if all nodes may move. waits says which decisions
+// keep their published answers.
+func makePlan(p *publication.Cluster, g *gathered, settling *placement.Settling, waits func(placement.Decision) bool) placed {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Waits = waits
 	policy.LookFirst = func(r *placement.Repartition, all []*placement.Repartition) string {
@@ -140,36 +129,32 @@ func place(p *publication.Cluster, g *gathered, settling *placement.Settling, wa
 	return out
 }
 
-// finish renders and lints what was placed. The files may have so many bytes.
-func finish(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
+// renderFiles renders the files of a plan and lints them. room is how many bytes they may have.
+func renderFiles(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
 	p = keptKind(p, at.found.Choices)
-	return lint(p, render(p, g, at, room))
-}
-
-// render renders the plan as p wants it, into files that have so many bytes at most.
-func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
 	m, err := &Rendered{Plan: at.plan, Judged: g.Facts, found: at.found}, at.err
 	if err == nil {
-		err = m.renderPlan(p, g, room)
+		err = m.render(p, g, room)
 	}
 	if err != nil {
 		return &Rendered{found: at.found, Refused: reasonNoPlan, Message: err.Error()}
 	}
-	return m
+	return lint(p, m)
 }
 
-func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) error {
+// render renders the plan as p wants it, into files that have room bytes at most.
+func (m *Rendered) render(p *publication.Cluster, g *gathered, room int) error {
 	why, err := m.choose(p, g)
 	if err != nil {
 		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
-	m.Stored.Devices, m.Stored.Problems = lines, slices.Concat(m.Stored.Problems, problems)
+	m.FilePlan.Devices, m.FilePlan.Problems = lines, slices.Concat(m.FilePlan.Problems, problems)
 	if m.refuseEmpty(p, g, why); m.Refused != "" {
 		return nil
 	}
-	m.Stored.Topologies = m.keepTopologies(p, &g.prev, g.inUse)
-	m.Stored.ByAnnotation = m.placedByAnnotation(p, g)
+	m.FilePlan.Topologies = m.keepTopologies(p, &g.prev, g.inUse)
+	m.FilePlan.ByAnnotation = m.placedByAnnotation(p, g)
 	if err := m.write(p, g); err != nil {
 		return err
 	}
@@ -180,25 +165,25 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 
 // sayUnchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
 func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
-	if o.AutoDetect != "" || m.Stored.AllNodes {
+	if o.AutoDetect != "" || m.FilePlan.AllNodes {
 		return
 	}
-	detects := slices.DeleteFunc(slices.Clone(m.Stored.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
+	detects := slices.DeleteFunc(slices.Clone(m.FilePlan.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
 	byNode := gres.ByNode(detects, nil)
 	for i := range facts {
 		if facts[i].Shared { // TwoWorkerPods says it
 			delete(byNode, facts[i].SlurmName)
 		}
 	}
-	for i := range m.Stored.Gres {
-		if l := &m.Stored.Gres[i]; l.Name != "" && len(byNode) > 0 {
+	for i := range m.FilePlan.Gres {
+		if l := &m.FilePlan.Gres[i]; l.Name != "" && len(byNode) > 0 {
 			_ = hostlist.Walk(l.Nodes, func(name []byte) { delete(byNode, string(name)) })
 		}
 	}
 	if len(byNode) > 0 {
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: syntax.ReasonNotJudged,
+		m.FilePlan.Problems = append(m.FilePlan.Problems, topology.Finding{Severity: topology.Warning, Reason: syntax.ReasonNotJudged,
 			Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node",
-				hostlist.Shorten(hostlist.Compress(slices.Collect(maps.Keys(byNode)))), gres.AutoDetectNvidia),
+				plandoc.ShortList(slices.Collect(maps.Keys(byNode))), gres.AutoDetectNvidia),
 			Remedy: "run Quoin's agent there"})
 	}
 }
@@ -206,16 +191,16 @@ func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 // choose chooses what is published of the plan, and where each node is in it. why says why there is
 // no topology, if there is none.
 func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) {
-	m.Files, m.Unnamed = map[string]string{}, g.Unnamed
-	m.Stored = plandoc.Plan{Plan: *m.Plan, Policy: p.Keys()}
-	m.Stored.Topologies, m.Stored.Problems = nil, slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
+	m.Files = map[string]string{}
+	m.FilePlan = plandoc.Plan{Plan: *m.Plan, Policy: p.Keys()}
+	m.FilePlan.Topologies, m.FilePlan.Problems = nil, slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	choice := p.Choice()
 	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}
 	if !slices.ContainsFunc(m.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindTree }) {
-		m.Stored.Problems = slices.DeleteFunc(m.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
+		m.FilePlan.Problems = slices.DeleteFunc(m.FilePlan.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
 	}
 	m.Specs = topology.SpecsOf(m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
@@ -233,7 +218,7 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
 	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
 	lost := published && !units || g.prev.seeded && p.YAML && len(m.topologies) == 0
-	empty := len(m.Stored.Devices) == 0 && (units || len(m.topologies) == 0)
+	empty := len(m.FilePlan.Devices) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = ReasonNothingToPublish, cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
 		if why := g.gone.why(slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
@@ -258,17 +243,17 @@ func (prev *Previous) placement(facts []topology.Facts) placement.Previous {
 
 // write writes the files. The digest names what is published of all nodes.
 func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
-	m.Stored.Format = p.FileFormat()
-	if len(m.Stored.Topologies) > 1 {
-		m.Stored.Format = "yaml"
+	m.FilePlan.Format = p.FileFormat()
+	if len(m.FilePlan.Topologies) > 1 {
+		m.FilePlan.Format = "yaml"
 	}
-	whole, err := m.Stored.Whole()
+	whole, err := m.FilePlan.Whole()
 	m.Files, m.Digest = whole, plandoc.Digest(whole)
-	if err != nil || !m.Stored.ByAnnotation {
+	if err != nil || !m.FilePlan.ByAnnotation {
 		return err
 	}
-	linesByAnnotation(&m.Stored, p, g)
-	m.Files, err = m.Stored.Files()
+	linesByAnnotation(&m.FilePlan, p, g)
+	m.Files, err = m.FilePlan.Files()
 	return err
 }
 
@@ -291,14 +276,14 @@ func (m *Rendered) changes(old *plandoc.Revision) *plandoc.Changes {
 	case old.Number == 0:
 		return &plandoc.Changes{}
 	}
-	c := plandoc.Diff(&old.Plan, &m.Stored)
+	c := plandoc.Diff(&old.Plan, &m.FilePlan)
 	return &c
 }
 
 // revision returns what was made as the revision that follows old. changes is what is different.
 func (m *Rendered) revision(old *plandoc.Revision, changes *plandoc.Changes, now time.Time) plandoc.Revision {
-	next := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.Stored}
-	if m.Stored.ByAnnotation {
+	next := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.FilePlan}
+	if m.FilePlan.ByAnnotation {
 		next.FilesDigest = plandoc.Digest(m.Files)
 	}
 	if old.Number > 0 {
@@ -315,17 +300,17 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 		return made
 	}
 	m := *made
-	if why := tooOldForBlocks(p, m.Stored.Topologies); why != "" {
+	if why := tooOldForBlocks(p, m.FilePlan.Topologies); why != "" {
 		m.Refused, m.Message = reasonLintFatal, why
 		return &m
 	}
-	m.Findings = p.Lint(m.Files, m.Stored.Topologies)
+	m.Findings = p.Lint(m.Files, m.FilePlan.Topologies)
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()
 	} else if f := JudgeRelease(p, m.Files); f != nil && f.Severity == topology.Fatal {
 		m.Refused, m.Message = f.Reason, f.Message+"; "+f.Remedy
 	} else if f != nil {
-		m.Stored.Problems = append(slices.Clone(m.Stored.Problems), *f)
+		m.FilePlan.Problems = append(slices.Clone(m.FilePlan.Problems), *f)
 	}
 	return &m
 }

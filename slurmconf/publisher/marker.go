@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -154,7 +153,6 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 		}
 		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
 			out.waits.Add(at)
-			a.timer.At(at)
 			out.notJudged(n, marks)
 			continue
 		}
@@ -258,7 +256,7 @@ func (a *marker) say(foreign map[string][]mark) {
 	}
 	a.said = said
 	for _, key := range slices.Sorted(maps.Keys(fresh)) {
-		nodes := hostlist.Shorten(hostlist.Compress(fresh[key]))
+		nodes := plandoc.ShortList(fresh[key])
 		a.log.Warn("annotation or label of nodes belongs to another writer, not changed", "publication", a.pub.Name, "key", key, "nodes", nodes)
 		a.record(a.pub, true, reasonAnnotationConflict, fmt.Sprintf("%s of %s belongs to another writer and is not changed", key, nodes))
 	}

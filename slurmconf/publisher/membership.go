@@ -3,7 +3,7 @@ package publisher
 import (
 	"fmt"
 
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -16,8 +16,8 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool 
 	}
 	is, waiting := p.ByAnnotation(g.Nodes, m.Specs, func(name string) bool { return inFile[name] != "" })
 	if len(waiting) > 0 {
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
-			hostlist.Shorten(hostlist.Compress(waiting)))})
+		m.FilePlan.Problems = append(m.FilePlan.Problems, topology.Finding{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
+			plandoc.ShortList(waiting))})
 	}
 	return is
 }
@@ -26,7 +26,7 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool 
 // and of which nobody knows that they take their place from an annotation. Nodes of Slinky's worker
 // pods do.
 func unfiled(p *publication.Cluster, in *gathered, made *Rendered) (nodes []string) {
-	if in.prev.Plan == nil || in.prev.stored.ByAnnotation || !made.Stored.ByAnnotation {
+	if in.prev.Plan == nil || in.prev.stored.ByAnnotation || !made.FilePlan.ByAnnotation {
 		return nil
 	}
 	for name := range in.prev.Plan.Places() {

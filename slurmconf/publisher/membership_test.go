@@ -85,7 +85,7 @@ func TestMembershipWaits(t *testing.T) {
 			}
 		}
 		m := makeFiles(t, pub, pub.Rules.Gather(snap), prev)
-		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Stored.Problems
+		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.FilePlan.Problems
 	}
 	file := makeOf(t, complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
 	inFile := previousOf(t, pub, file.Files)
@@ -206,23 +206,23 @@ func TestGresByNodeSets(t *testing.T) {
 				tt.change(snap)
 			}
 			made, err := Make(pub, pub.Rules.Gather(snap), prev)
-			if err != nil || made.Refused != "" || !made.Stored.ByAnnotation {
-				t.Fatalf("%v %s by annotation %t", err, made.Message, made.Stored.ByAnnotation)
+			if err != nil || made.Refused != "" || !made.FilePlan.ByAnnotation {
+				t.Fatalf("%v %s by annotation %t", err, made.Message, made.FilePlan.ByAnnotation)
 			}
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
-				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Stored.Problems)
+				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.FilePlan.Problems)
 			}
 			forAll := func(f topology.Finding) bool { return f.Reason == slurmlint.ReasonForAll }
-			if slices.ContainsFunc(made.Stored.Problems, forAll) != strings.HasPrefix(tt.want, "Name=gpu") {
-				t.Errorf("all nodes list the same devices, and problems are %v", made.Stored.Problems)
+			if slices.ContainsFunc(made.FilePlan.Problems, forAll) != strings.HasPrefix(tt.want, "Name=gpu") {
+				t.Errorf("all nodes list the same devices, and problems are %v", made.FilePlan.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
 				return f.Reason == syntax.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
 			}
-			if slices.ContainsFunc(made.Stored.Problems, unchecked) {
-				t.Errorf("GPUs that are listed are said to be detected: %v", made.Stored.Problems)
+			if slices.ContainsFunc(made.FilePlan.Problems, unchecked) {
+				t.Errorf("GPUs that are listed are said to be detected: %v", made.FilePlan.Problems)
 			}
-			plan := made.Stored
+			plan := made.FilePlan
 			files, err := plan.Files()
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
@@ -329,8 +329,8 @@ func TestGresByNodeSetsStays(t *testing.T) {
 					t.Errorf("%s: want %q (-first +now):\n%s\n%s", step.what, tt.want, diff, file)
 				}
 				differ := func(f topology.Finding) bool { return strings.Contains(f.Message, "different lines") }
-				if slices.ContainsFunc(made.Stored.Problems, differ) != strings.Contains(tt.name, "differ") {
-					t.Errorf("%s: problems %v", step.what, made.Stored.Problems)
+				if slices.ContainsFunc(made.FilePlan.Problems, differ) != strings.Contains(tt.name, "differ") {
+					t.Errorf("%s: problems %v", step.what, made.FilePlan.Problems)
 				}
 				prev = recalled(t, pub, made)
 			}
@@ -410,11 +410,11 @@ func TestGresByAnnotation(t *testing.T) {
 				snap.Nodes[i].Annotations = map[string]string{plandoc.SpecAnnotation: specs[snap.Nodes[i].Name]}
 			}
 			made, err := Make(pub, pub.Rules.Gather(snap), prev)
-			if err != nil || made.Refused != "" || len(made.Findings) > 0 || !made.Stored.ByAnnotation {
-				t.Fatalf("%v %s %v %v", err, made.Message, made.Findings, made.Stored.Problems)
+			if err != nil || made.Refused != "" || len(made.Findings) > 0 || !made.FilePlan.ByAnnotation {
+				t.Fatalf("%v %s %v %v", err, made.Message, made.Findings, made.FilePlan.Problems)
 			}
 			said := ""
-			for _, p := range made.Stored.Problems {
+			for _, p := range made.FilePlan.Problems {
 				if p.Reason != "GPULost" {
 					said += p.Reason
 				}
@@ -422,7 +422,7 @@ func TestGresByAnnotation(t *testing.T) {
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasPrefix(tt.said, ReasonGresNamesNodes) {
 				t.Errorf("said %q:\n%s", said, got)
 			}
-			plan := made.Stored
+			plan := made.FilePlan
 			files, err := plan.Files()
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)

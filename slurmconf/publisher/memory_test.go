@@ -476,7 +476,7 @@ func makeFiles(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Pr
 // recalled is what a plan continues from after the publication of what was made.
 func recalled(t testing.TB, pub *publication.Cluster, made *Rendered) Previous {
 	t.Helper()
-	plan := made.Stored
+	plan := made.FilePlan
 	return ReadPlan(pub, &plan)
 }
 

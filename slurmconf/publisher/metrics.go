@@ -79,7 +79,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
-	all := slices.Concat(made.Stored.Problems, snap.Problems, l.watch.Problems())
+	all := slices.Concat(made.FilePlan.Problems, snap.Problems, l.watch.Problems())
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}

@@ -19,7 +19,7 @@ func Once(ctx context.Context, store Store, pub *publication.Cluster) (*Rendered
 	own.MaxChange = new(1.0)
 	now := time.Now()
 	out := outlets{store: store, log: slog.New(slog.DiscardHandler), metrics: NewMetrics(prometheus.NewRegistry()), jobs: occupancy.New(nil)}
-	l := newLoop(out, nil, []*publication.Cluster{&own}, 0, now)
+	l := newLoop(out, []*publication.Cluster{&own}, 0, now)
 	for {
 		made, _, err := l.pass(ctx, now)
 		if err != nil || !l.Take(now) {

@@ -38,13 +38,13 @@ func (l *loop) pass(ctx context.Context, now time.Time) (made *Rendered, found n
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
 	placed := l.settle.place(in, l.Touched, now)
-	unapproved := finish(l.pub, in, placed, l.room(mem))
+	unapproved := renderFiles(l.pub, in, placed, l.room(mem))
 	// Follow the decision that people approve.
 	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
-		return makeWith(l.pub, in, placed.settling, l.room(mem), waits)
+		return renderFiles(l.pub, in, makePlan(l.pub, in, placed.settling, waits), l.room(mem))
 	})
 	made = kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.FilePlan.Problems, Differences: l.marks.unjudged(in),
 		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
 	defer func() { l.observe(ctx, made, snap) }() // when the last answer of Slurm is judged
 

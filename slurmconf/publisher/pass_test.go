@@ -19,8 +19,9 @@ func TestPassChangesNothing(t *testing.T) {
 	store := newMemory(racksWithout(t, 1))
 	pubs := complete(t, Publication{})
 	p := newPublisher(store, pubs)
+	p.options.Recorder = store
 	now := time.Now()
-	l := newLoop(outlets{store: store, recorder: store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, pubs, 0, now)
+	l := newLoop(p.outlets, pubs, 0, now)
 	text := func(doc *plandoc.Document, snap *inputs.Snapshot) string {
 		plan, err := plandoc.Marshal(doc)
 		if err != nil {

@@ -85,9 +85,10 @@ func TestMakeByAnyPolicy(t *testing.T) {
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
 	in.Facts = slices.Clone(in.Facts)
 	g := &gathered{Inputs: in, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(in.Facts, in.UnnamedFacts)}
-	return makeWith(p, g, nil, anySize, func(d placement.Decision) bool {
+	waits := func(d placement.Decision) bool {
 		return d.Kind == placement.BaseSizeChange || d.Kind == placement.Repartitioned
-	}), nil
+	}
+	return renderFiles(p, g, makePlan(p, g, nil, waits), anySize), nil
 }
 
 type maker func(*publication.Cluster, inputs.Inputs, Previous) (*Rendered, error)
@@ -127,7 +128,7 @@ func byAnyPolicy(t *testing.T, seed uint64, how maker, approved bool) {
 			}
 		}
 		for passes := 1; ; passes++ {
-			prev = ReadPlan(pub, &made.Stored)
+			prev = ReadPlan(pub, &made.FilePlan)
 			again := remake(prev)
 			if again == nil && !approved {
 				break

@@ -210,7 +210,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 		}
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: placement.TopologyInUse,
+		m.FilePlan.Problems = append(m.FilePlan.Problems, topology.Finding{Reason: placement.TopologyInUse,
 			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.LoadTimeout.Duration)})
 	}
 	return out

@@ -58,21 +58,11 @@ type Store interface {
 	Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error
 }
 
-// Recorder records an event of a publication for people, for example as a Kubernetes
-// event.
-type Recorder interface {
-	Record(p plandoc.Location, warning bool, reason, message string)
-}
-
 // Publisher keeps publications up to date: it runs one loop for each, and one for the
 // conditions of Nodes.
 type Publisher struct {
-	store    Store
-	options  Options
-	log      *slog.Logger
-	metrics  *Metrics
+	outlets
 	clusters []*publication.Cluster
-	jobs     *occupancy.Keeper
 	heard    chan struct{} // gets a value when Slurm has answered or failed
 	busy     atomic.Pointer[time.Time]
 }
@@ -88,7 +78,7 @@ type Options struct {
 	// MaxBytes is what the store takes as the files of one publication. 0: any number.
 	MaxBytes int
 	// Recorder gets events.
-	Recorder Recorder
+	Recorder loaded.Recorder
 	// Conditions writes the conditions of Nodes.
 	Conditions nodestatus.Setter
 	// Seed publishes files without nodes while nothing else is published.
@@ -103,7 +93,7 @@ type Options struct {
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
 	jobs := occupancy.New(o.Slurm)
 	metrics.occupancy.Watch(jobs, store, log)
-	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs, heard: make(chan struct{}, 1)}
+	return &Publisher{outlets: outlets{store, o, log, metrics, jobs}, clusters: clusters, heard: make(chan struct{}, 1)}
 }
 
 // idle is the time to the next pass if nothing asks for one.
@@ -134,7 +124,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
+		l := newLoop(p.outlets, p.clusters, i, now)
 		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
@@ -247,35 +237,33 @@ type loop struct {
 	waitsSince *time.Time
 }
 
-// outlets are what passes read from and write to.
+// outlets are what passes read from and write to, and what the publisher can do without.
 type outlets struct {
-	store    Store
-	maxBytes int      // of the files, or 0
-	seeds    bool     // before the first publication
-	recorder Recorder // or nil
-	log      *slog.Logger
-	metrics  *Metrics
-	jobs     *occupancy.Keeper
+	store   Store
+	options Options
+	log     *slog.Logger
+	metrics *Metrics
+	jobs    *occupancy.Keeper
 }
 
 // record records an event.
 func (o *outlets) record(p *publication.Cluster, warning bool, reason, message string) {
-	if o.recorder != nil {
-		o.recorder.Record(p.Place(), warning, reason, message)
+	if o.options.Recorder != nil {
+		o.options.Recorder.Record(p.Place(), warning, reason, message)
 	}
 }
 
 // newLoop returns the loop of one of all publications.
-func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
+func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
-	a := &archive{store: o.store, pub: pub, others: others, log: o.log}
+	a := &archive{outlets: o, pub: pub, others: others}
 	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
-		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
+		watch: loaded.NewWatch(pub, loaded.Options{Slurm: o.options.Slurm[pub.Name], Recorder: o.options.Recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}}
 	l.facts = &gatherer{pub: pub, seats: &seats{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
-	l.settle = &settle{pub: pub, timer: timer}
+	l.settle = &settle{pub: pub}
 	l.holds = &holds{outlets: o, pub: pub, archive: a, timer: timer}
 	return l
 }

@@ -28,7 +28,8 @@ func TestRealTopologyInUse(t *testing.T) {
 		for _, name := range named {
 			g.inUse[name] = true
 		}
-		made, err := makeFrom(pub, &g)
+		g.ofFabrics = pub.FabricSite(prev.Plan, nil).Judge(g.Facts, g.UnnamedFacts)
+		made, err := makeKept(pub, &g)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
 		}

@@ -49,7 +49,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	if err != nil {
 		return nil, err
 	}
-	if judged := lint(p, &Rendered{Stored: to.Plan, Files: files}); judged.Refused != "" {
+	if judged := lint(p, &Rendered{FilePlan: to.Plan, Files: files}); judged.Refused != "" {
 		return hold{why: []plandoc.Held{{Reason: judged.Refused, Message: fmt.Sprintf("revision %d: %s", number, judged.Message)}}}, nil
 	}
 	return rollBack{to}, nil

@@ -55,6 +55,9 @@ func TestRollback(t *testing.T) {
 		if topologyOf(store) != first || d.Current.Number != 3 || d.Current.Author != "ann" || d.Current.Why != "rolled back to revision 1" || d.RolledBack != 1 {
 			t.Errorf("revision %d by %s: %s\n%s", d.Current.Number, d.Current.Author, d.Current.Why, topologyOf(store))
 		}
+		if n := strings.Count(strings.Join(store.events, " "), "RolledBack"); n != 2 {
+			t.Errorf("%d events, want one that somebody went back and one that changes wait", n)
+		}
 		ask(plandoc.AnnotationApprove, "123", "")
 		if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasSuffix(got, `; its value "123" is another digest`) || topologyOf(store) != first {
 			t.Errorf("a wrong digest: held %q", got)

@@ -19,7 +19,7 @@ const seedUnit = "seed"
 
 // seedOf returns the seed to publish, or nil if something else is published or the seed is there.
 func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, error) {
-	if !l.seeds || mem.doc.Current.Number > 0 {
+	if !l.options.Seed || mem.doc.Current.Number > 0 {
 		return nil, nil
 	}
 	set, why, err := seedSet(l.pub, snap, mem.set, mem.elsewhere)

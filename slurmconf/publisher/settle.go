@@ -3,7 +3,6 @@ package publisher
 import (
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -37,7 +36,6 @@ type placed struct {
 // settle remembers the nodes that wait to be moved.
 type settle struct {
 	pub      *publication.Cluster
-	timer    *again.Timer         // of the next pass
 	readings map[string]reading   // by Node, of those whose facts name another place
 	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
@@ -49,7 +47,7 @@ func (m *settle) place(g *gathered, touched, now time.Time) placed {
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		return place(pub, g, nil, everyDecision)
+		return makePlan(pub, g, nil, everyDecision)
 	}
 	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
@@ -64,7 +62,7 @@ func (m *settle) place(g *gathered, touched, now time.Time) placed {
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstMost()))
 	}
-	out := place(pub, g, settling, everyDecision)
+	out := makePlan(pub, g, settling, everyDecision)
 	if out.err != nil {
 		return out
 	}
@@ -80,14 +78,12 @@ func (m *settle) place(g *gathered, touched, now time.Time) placed {
 		m.readings[f.Name] = reading{inputs.Reading(f), since[i]}
 		if at := end(i); found.Stay[f.SlurmName] && now.Before(at) { // else it waits for another node
 			out.moving.Add(at)
-			m.timer.At(at)
 		}
 	}
 	m.unsited = m.unsitedSince(found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
 			out.unsited.Add(first.Add(pub.FirstMost()))
-			m.timer.At(out.unsited.Until)
 		}
 	}
 	return out

@@ -29,7 +29,7 @@ func TestLimitSize(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{})[0]
 			made := makeFiles(t, pub, pub.Rules.Gather(racks(t)), Previous{})
-			l := &loop{outlets: outlets{maxBytes: tt.limit(sizeOf(made.Files))}}
+			l := &loop{outlets: outlets{options: Options{MaxBytes: tt.limit(sizeOf(made.Files))}}}
 			made.limitSize(pub, l.room(&stored{set: tt.old}))
 			if (made.Refused == "TooLarge") != tt.refused || tt.refused != strings.HasPrefix(made.Message, "the files have ") {
 				t.Errorf("refused %q: %s", made.Refused, made.Message)

@@ -134,11 +134,11 @@ func TestSlicesGiveGres(t *testing.T) {
 				t.Errorf("gres.conf is\n%s\nwant %s", got, tt.want)
 			}
 			found := tt.problem == ""
-			for _, p := range made.Stored.Problems {
+			for _, p := range made.FilePlan.Problems {
 				found = found || p.Reason == tt.problem
 			}
 			if !found {
-				t.Errorf("problems %v, want %s", made.Stored.Problems, tt.problem)
+				t.Errorf("problems %v, want %s", made.FilePlan.Problems, tt.problem)
 			}
 		})
 	}

@@ -127,7 +127,7 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 		}
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
 		made := makeOf(t, pub, pub.Rules.Gather(p.on(t)), Previous{})
-		anew, err := made.Stored.Whole()
+		anew, err := made.FilePlan.Whole()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +189,13 @@ func TestTwoWorkersOnANode(t *testing.T) {
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
 		made := makeOf(t, pub, pub.Rules.Gather(p.on(t)), Previous{})
 		said := map[string]int{}
-		for _, f := range made.Stored.Problems {
+		for _, f := range made.FilePlan.Problems {
 			said[f.Reason]++
 		}
 		if diff := cmp.Diff(map[string]int{inputs.ReasonTwoWorkerPods: 18}, said); diff != "" {
 			t.Errorf("problems (-want +got):\n%s", diff)
 		}
-		whole, err := made.Stored.Whole()
+		whole, err := made.FilePlan.Whole()
 		if err != nil || !strings.Contains(whole["gres.conf"], "NodeName=g[001-018],h[001-018] AutoDetect=nvidia\n") || !strings.Contains(whole["gres.conf"], "NodeName=g[019-036] Name=gpu") {
 			t.Errorf("%v, and gres.conf is\n%s", err, whole["gres.conf"])
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -52,11 +51,10 @@ func (s *stored) request(key string) string {
 // archive reads and writes what the store holds of a publication. The plan is written
 // before the files, so that a publisher that is killed in between goes on from the plan.
 type archive struct {
-	store Store
-	pub   *publication.Cluster
+	outlets
+	pub *publication.Cluster
 	// others are the other publications.
 	others []*publication.Cluster
-	log    *slog.Logger
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
 }
@@ -203,11 +201,11 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 		old.addRevision(a.pub, doc, act, now)
 	} else {
 		// The same files may be what other keys of the configuration give.
-		doc.Current.Plan.Policy = made.Stored.Policy
+		doc.Current.Plan.Policy = made.FilePlan.Policy
 		// Blocks whose nodes are all in another clique now stay as they are in the files, and the same switches may
 		// be known from something else now.
 		if len(made.found.Follows) > 0 || made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource() {
-			doc.Current.Plan.Topologies = made.Stored.Topologies
+			doc.Current.Plan.Topologies = made.FilePlan.Topologies
 		}
 	}
 	doc.Place, doc.Leaving = a.pub.Place().String(), leaving
@@ -253,7 +251,7 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act 
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Written()
-	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
+	if err == nil && made.FilePlan.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
 	act.counted.remember(doc, s.request(plandoc.AnnotationApprove) == made.Digest, now)

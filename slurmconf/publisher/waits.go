@@ -35,8 +35,11 @@ type saidWaits struct {
 
 // say says in the publication's annotations which nodes are pending as Slurm said last, and why new
 // files wait. The log says what waits, nodes among it: pods come and go, and a write for each would
-// cost too much.
+// cost too much. The next pass is made when the first of all waits ends.
 func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) error {
+	for _, w := range slices.Concat(files, nodes) {
+		l.At(w.Until)
+	}
 	set := out.set.Clone()
 	write := notePending(set, known)
 	note := plandoc.NoteWaits(files, now)

@@ -173,16 +173,8 @@ func (r *objectReader) conditions(o *object) error {
 	}
 	err = json.Unmarshal(text, &all, jsonOptions)
 	for _, c := range all {
-		o.node.Lost = o.node.Lost || c.Type == "Ready" && c.Status == "Unknown"
-		if strings.HasPrefix(c.Type, OwnConditions) {
-			if o.node.Conditions == nil {
-				o.node.Conditions = map[string]Condition{}
-			}
-			o.node.Conditions[c.Type] = Condition{Type: c.Type, Reason: c.Reason, Message: c.Message, True: c.Status == "True"}
-		}
-		if c.Status == "True" {
-			o.pod.AddCondition(c.Type, c.Message)
-		}
+		o.node.AddCondition(c.Type, c.Status, c.Reason, c.Message)
+		o.pod.AddCondition(c.Type, c.Status, c.Message)
 	}
 	return err
 }

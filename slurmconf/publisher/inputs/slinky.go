@@ -69,8 +69,11 @@ const ConditionInvalidReg = "SlurmNodeStateInvalidReg"
 // words for the state of a pod's node.
 const stateCondition = "SlurmNodeState"
 
-// AddCondition takes a condition of the Pod that is true.
-func (p *Pod) AddCondition(conditionType, message string) {
+// AddCondition takes a condition of the Pod. Only one that is true says something.
+func (p *Pod) AddCondition(conditionType, status, message string) {
+	if status != "True" {
+		return
+	}
 	if conditionType == ConditionInvalidReg {
 		p.Invalid = message
 	}

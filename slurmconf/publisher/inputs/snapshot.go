@@ -47,6 +47,20 @@ type Condition struct {
 	True bool
 }
 
+// AddCondition takes a condition of the Node: whether Kubernetes hears from the Node, and what the publisher says of it.
+func (n *Node) AddCondition(conditionType, status, reason, message string) {
+	if conditionType == "Ready" {
+		n.Lost = status == "Unknown"
+	}
+	if !strings.HasPrefix(conditionType, OwnConditions) {
+		return
+	}
+	if n.Conditions == nil {
+		n.Conditions = map[string]Condition{}
+	}
+	n.Conditions[conditionType] = Condition{Type: conditionType, Reason: reason, Message: message, True: status == "True"}
+}
+
 // Snapshot is what a plan is made from.
 type Snapshot struct {
 	// Nodes are the cluster's nodes. With a directory store every node that has a report

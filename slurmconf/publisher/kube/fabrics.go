@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
@@ -31,9 +30,8 @@ func (s *Store) watchFabrics(entries []string) {
 		if !isMaps {
 			continue
 		}
-		informer := apihealth.NewInformer(s.health, fabricMaps(selector), &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
-			func(o *metav1.ListOptions) { o.LabelSelector = selector })
-		_ = informer.SetTransform(slimFabric) // fails only on a started informer
+		informer := newInformer(s.health, fabricMaps(selector), &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
+			func(o *metav1.ListOptions) { o.LabelSelector = selector }, fabricOf)
 		watched[selector] = informer
 		s.informers = append(s.informers, informer)
 	}
@@ -79,15 +77,8 @@ type fabricMap struct {
 	data [][]byte // in the order of the keys
 }
 
-func slimFabric(obj any) (any, error) {
-	if cm, ok := obj.(*corev1.ConfigMap); ok {
-		return fabricOf(cm), nil
-	}
-	return obj, nil
-}
-
 func fabricOf(cm *corev1.ConfigMap) *fabricMap {
-	f := &fabricMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion}}
+	f := &fabricMap{ObjectMeta: metaOf(cm)}
 	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 		f.data = append(f.data, []byte(cm.Data[key]))
 	}

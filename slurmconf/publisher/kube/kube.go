@@ -72,8 +72,7 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 	s := &Store{Plans: Plans{client, namespace}, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}},
 		plans: planWatch{seen: map[string]seenPlan{}, own: map[string]string{}}}
 	core := client.CoreV1()
-	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
-	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
+	nodes := newInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {}, s.keys.slim)
 	reports := newReportInformer(reported, s.health)
 	s.nodes, s.reports = nodes.GetStore(), reports.GetStore()
 	s.informers = []cache.SharedIndexInformer{nodes, reports}

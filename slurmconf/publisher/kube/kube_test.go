@@ -25,12 +25,8 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		publication.Publication{Name: "a", Namespace: "a", Nodes: publication.Selection{Selector: "team in (red),!spare"}, SlurmNames: "label:slurm-name", TierLabels: []string{"rack"}},
 		publication.Publication{Name: "b", Namespace: "b", SlurmNames: "annotation:slurm-node"}))
 	node := func(labels, annotations map[string]string) any {
-		n, err := keys.slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels, Annotations: annotations},
+		return keys.slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels, Annotations: annotations},
 			Spec: corev1.NodeSpec{Unschedulable: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
 	}
 	for _, tt := range []struct {
 		label, annotation string
@@ -79,12 +75,8 @@ func TestForeignKeys(t *testing.T) {
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: tt.entries, Labels: map[string]string{plandoc.LabelLeaf: "sw7", "team": "red"},
 			Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}
-		obj, err := keys.slim(node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, ok := obj.(*kubeNode)
-		if diff := cmp.Diff(tt.want, got.node.Foreign); !ok || diff != "" {
+		got := keys.slim(node)
+		if diff := cmp.Diff(tt.want, got.node.Foreign); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if was := (&kubeNode{node: inputs.Node{Labels: got.node.Labels, Annotations: got.node.Annotations}}); relevant(was, got) != (tt.want != nil) {
@@ -103,12 +95,7 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		}}
 		change(&n.Status)
-		obj, err := keys.slim(n)
-		kept, ok := obj.(*kubeNode)
-		if err != nil || !ok {
-			t.Fatal(err, obj)
-		}
-		return kept
+		return keys.slim(n)
 	}
 	capacity := func(of ...string) func(*corev1.NodeStatus) {
 		return func(s *corev1.NodeStatus) {
@@ -170,10 +157,9 @@ func TestSlurmStates(t *testing.T) {
 		for _, word := range words {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType("SlurmNodeState" + word), Status: corev1.ConditionTrue})
 		}
-		obj, err := slimPod(pod)
-		kept, ok := obj.(*workerPod)
-		if err != nil || !ok || pods.Add(kept) != nil {
-			t.Fatal(err, obj)
+		kept := slimPod(pod)
+		if err := pods.Add(kept); err != nil {
+			t.Fatal(err)
 		}
 		return kept
 	}

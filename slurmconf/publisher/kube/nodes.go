@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,11 +41,7 @@ type kubeNode struct {
 }
 
 // slim keeps of a Node what a Snapshot holds.
-func (k nodeKeys) slim(obj any) (any, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
-	}
+func (k nodeKeys) slim(n *corev1.Node) *kubeNode {
 	var c inputs.Capacity
 	for name, quantity := range n.Status.Capacity {
 		c.Add(string(name), quantity.Value())
@@ -57,22 +52,13 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			labels[key] = value
 		}
 	}
-	slim := &kubeNode{metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+	slim := &kubeNode{metaOf(n),
 		inputs.Node{Name: n.Name, Labels: labels, Annotations: only(n.Annotations, k.Annotations), Version: n.ResourceVersion, Foreign: foreignKeys(n), GPUs: c.GPUs()}}
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
-		if c.Type == corev1.NodeReady {
-			slim.node.Lost = c.Status == corev1.ConditionUnknown
-		}
-		if !strings.HasPrefix(string(c.Type), inputs.OwnConditions) {
-			continue
-		}
-		if slim.node.Conditions == nil {
-			slim.node.Conditions = make(map[string]inputs.Condition)
-		}
-		slim.node.Conditions[string(c.Type)] = inputs.Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+		slim.node.AddCondition(string(c.Type), string(c.Status), c.Reason, c.Message)
 	}
-	return slim, nil
+	return slim
 }
 
 // same reports whether a Snapshot would be the same with both. The publisher's own
@@ -230,7 +216,5 @@ func (s *Store) SetConditions(ctx context.Context, node string, conditions []inp
 
 // wrote notes a Node as the API server has it after a write.
 func (s *Store) wrote(n *corev1.Node) {
-	if slim, err := s.keys.slim(n); err == nil {
-		s.written.add(slim.(*kubeNode)) //nolint:forcetypeassert // of a Node
-	}
+	s.written.add(s.keys.slim(n))
 }

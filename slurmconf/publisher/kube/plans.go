@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
@@ -117,14 +116,9 @@ type seenPlan struct {
 // called after a change that the store has not made itself.
 func (s *Store) watchPlan(publication string, notify func()) cache.SharedIndexInformer {
 	name := planPrefix + publication
-	informer := apihealth.NewInformer(s.health, "plan "+s.Namespace+"/"+name, &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
-		func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + name })
-	_ = informer.SetTransform(func(obj any) (any, error) { // fails only on a started informer
-		if cm, ok := obj.(*corev1.ConfigMap); ok {
-			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: cm.ResourceVersion}}, nil
-		}
-		return obj, nil
-	})
+	informer := newInformer(s.health, "plan "+s.Namespace+"/"+name, &corev1.ConfigMap{}, s.Client.CoreV1().ConfigMaps(s.Namespace),
+		func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + name },
+		func(cm *corev1.ConfigMap) *corev1.ConfigMap { return &corev1.ConfigMap{ObjectMeta: metaOf(cm)} })
 	see := func(obj any, gone bool) {
 		seen := seenPlan{gone: gone}
 		if cm, ok := obj.(*corev1.ConfigMap); ok {

@@ -21,17 +21,10 @@ func TestWorkerInvalid(t *testing.T) {
 		"drained afterwards": {corev1.PodCondition{Type: "SlurmNodeStateDrain", Status: corev1.ConditionTrue, Message: reason}, ""},
 	} {
 		pod := slurmdPod(1)
-		was, err := slimPod(pod.DeepCopy())
-		if err != nil {
-			t.Fatal(err)
-		}
+		was := slimPod(pod.DeepCopy())
 		pod.Status.Conditions = append(pod.Status.Conditions, tt.condition)
-		is, err := slimPod(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		worker, ok := is.(*workerPod)
-		if !ok || worker.Worker.Invalid != tt.want {
+		is := slimPod(pod)
+		if is.Worker.Invalid != tt.want {
 			t.Errorf("%s: %+v, want %q", name, is, tt.want)
 		}
 		if got := relevant(was, is); got != (tt.want != "") {

@@ -43,11 +43,11 @@ const (
 
 func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *slog.Logger) *sliceWatch {
 	w := &sliceWatch{client: client, health: health, log: log}
-	w.informer = apihealth.NewInformer(health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
+	w.informer = newInformer(health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + GPUDriver
-		})
-	_ = w.informer.SetTransform(slimSlice) // fails only on a started informer
+		},
+		func(s *resourcev1.ResourceSlice) *kubeSlice { return &kubeSlice{metaOf(s), SliceOf(s)} })
 	return w
 }
 
@@ -96,15 +96,6 @@ func (w *sliceWatch) slices() []*inputs.Slice {
 type kubeSlice struct {
 	metav1.ObjectMeta
 	Slice inputs.Slice
-}
-
-// slimSlice keeps of a ResourceSlice what a Snapshot is made from.
-func slimSlice(obj any) (any, error) {
-	s, ok := obj.(*resourcev1.ResourceSlice)
-	if !ok {
-		return obj, nil
-	}
-	return &kubeSlice{metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}, SliceOf(s)}, nil
 }
 
 // ReadSlice reads the spec of the ResourceSlice of a name as kubectl prints it. It returns nil if

@@ -42,8 +42,8 @@ func watchSlinky(client dynamic.Interface, health *apihealth.Health, namespace s
 	for _, k := range slinkyKinds {
 		w := &slinkyWatch{what: k.kind + " in namespace " + namespace, health: health}
 		api := slinkyLister{client.Resource(slinkyVersion.WithResource(strings.ToLower(k.kind))).Namespace(namespace), k.unknown}
-		w.informer = apihealth.NewInformer(health, w.what, &unstructured.Unstructured{}, api, func(*metav1.ListOptions) {})
-		_ = w.informer.SetTransform(slimSlinky(k.keep)) // fails only on a started informer
+		w.informer = newInformer(health, w.what, &unstructured.Unstructured{}, api, func(*metav1.ListOptions) {},
+			func(o *unstructured.Unstructured) *slinkyObject { return slimSlinky(o, k.keep) })
 		all = append(all, w)
 	}
 	return all
@@ -81,15 +81,8 @@ func (o *slinkyObject) same(other *slinkyObject) bool {
 }
 
 // slimSlinky keeps of an object what a Snapshot holds.
-func slimSlinky(keep func(o *unstructured.Unstructured) any) cache.TransformFunc {
-	return func(obj any) (any, error) {
-		o, ok := obj.(*unstructured.Unstructured)
-		if !ok {
-			return obj, nil
-		}
-		return &slinkyObject{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
-			keep(o), o.GetDeletionTimestamp() != nil}, nil
-	}
+func slimSlinky(o *unstructured.Unstructured, keep func(o *unstructured.Unstructured) any) *slinkyObject {
+	return &slinkyObject{metaOf(o), keep(o), o.GetDeletionTimestamp() != nil}
 }
 
 func keepController(o *unstructured.Unstructured) any {

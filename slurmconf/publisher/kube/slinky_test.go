@@ -19,15 +19,7 @@ func slimSet(t *testing.T, text string) (*slinkyObject, error) {
 	if err := o.UnmarshalJSON([]byte(text)); err != nil {
 		return nil, err
 	}
-	obj, err := slimSlinky(keepNodeSet)(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, ok := obj.(*slinkyObject)
-	if !ok {
-		t.Fatalf("kept %T", obj)
-	}
-	return s, nil
+	return slimSlinky(&o, keepNodeSet), nil
 }
 
 func TestSlimNodeSet(t *testing.T) {
@@ -80,11 +72,7 @@ func TestSlimController(t *testing.T) {
 		if err := o.UnmarshalJSON([]byte(meta + text + "}")); err != nil {
 			t.Fatal(err)
 		}
-		obj, err := slimSlinky(keepController)(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return obj.(*slinkyObject)
+		return slimSlinky(&o, keepController)
 	}
 	for text, image := range map[string]string{
 		`,"spec":{"slurmctld":{"image":"r:5000/slurmctld:25.11-ubuntu24.04","args":["-v"]}}`: "r:5000/slurmctld:25.11-ubuntu24.04",

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -15,6 +16,23 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
+// newInformer watches objects. Of each it keeps what keep returns, so that 10,000 fit in little memory.
+func newInformer[T, L runtime.Object, K any](health *apihealth.Health, what string, of T, api apihealth.Lister[L], tweak func(*metav1.ListOptions), keep func(T) K) cache.SharedIndexInformer {
+	informer := apihealth.NewInformer(health, what, of, api, tweak)
+	_ = informer.SetTransform(func(obj any) (any, error) { // fails only on a started informer
+		if o, ok := obj.(T); ok {
+			return keep(o), nil
+		}
+		return obj, nil
+	})
+	return informer
+}
+
+// metaOf returns what an informer needs of the metadata of an object.
+func metaOf(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+}
+
 // kubeReport is what is kept of a NodeReport: its parsed form, or why there is none.
 type kubeReport struct {
 	metav1.ObjectMeta
@@ -23,23 +41,17 @@ type kubeReport struct {
 }
 
 // slimReport keeps of a NodeReport what a Snapshot holds.
-func (s *shared) slimReport(obj any) (any, error) {
-	o, ok := obj.(*nodereport.Object)
-	if !ok {
-		return obj, nil
-	}
+func (s *shared) slimReport(o *nodereport.Object) *kubeReport {
 	if o.Node != nil {
 		o.Node.Tiers = nil // no agent of a real machine names any; labels do
 		s.share(o.Node)
 	}
-	return &kubeReport{metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}, o.Node, o.Err}, nil
+	return &kubeReport{metaOf(o), o.Node, o.Err}
 }
 
 // newReportInformer watches the reports.
 func newReportInformer(reports *nodereport.Client, health *apihealth.Health) cache.SharedIndexInformer {
-	informer := apihealth.NewInformer(health, "reports", &nodereport.Object{}, reports, func(*metav1.ListOptions) {})
-	_ = informer.SetTransform(new(shared).slimReport) // fails only on a started informer
-	return informer
+	return newInformer(health, "reports", &nodereport.Object{}, reports, func(*metav1.ListOptions) {}, new(shared).slimReport)
 }
 
 // workerPod is what is kept of a worker pod, so that 10,000 fit in little memory.
@@ -53,34 +65,27 @@ type workerPod struct {
 }
 
 // slimPod keeps of a Pod of Slinky what a Snapshot holds.
-func slimPod(obj any) (any, error) {
-	return slim(obj, func(facts *inputs.Pod, slim *workerPod) {
-		if facts.IsWorker() {
-			slim.Worker = facts.Worker()
-			slim.State, slim.Worker.State = slim.Worker.State, ""
-		}
-	})
+func slimPod(pod *corev1.Pod) *workerPod {
+	slim := &workerPod{ObjectMeta: metaOf(pod)}
+	if facts := factsOf(pod); facts.IsWorker() {
+		slim.Worker = facts.Worker()
+		slim.State, slim.Worker.State = slim.Worker.State, ""
+	}
+	return slim
 }
 
-// slim keeps of a Pod what keep takes of its facts.
-func slim(obj any, keep func(*inputs.Pod, *workerPod)) (any, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
+// factsOf reads what decides how Slurm calls the node of a Pod.
+func factsOf(pod *corev1.Pod) inputs.Pod {
 	facts := inputs.Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Hostname: pod.Spec.Hostname, Labels: pod.Labels,
 		HostNetwork: pod.Spec.HostNetwork, Ending: pod.DeletionTimestamp != nil || inputs.PodEnded(string(pod.Status.Phase))}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		facts.NodeSet = inputs.NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, true)
 	}
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Status == corev1.ConditionTrue {
-			facts.AddCondition(string(c.Type), c.Message)
-		}
+		c := &pod.Status.Conditions[i]
+		facts.AddCondition(string(c.Type), string(c.Status), c.Message)
 	}
-	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
-	keep(&facts, slim)
-	return slim, nil
+	return facts
 }
 
 // podNamespaces are those whose worker pods some publication looks at.
@@ -95,18 +100,16 @@ func podNamespaces(clusters []*publication.Cluster) []string {
 
 // newNamingInformer watches pods by which a publication names nodes.
 func newNamingInformer(client kubernetes.Interface, health *apihealth.Health, naming inputs.NamingPods) cache.SharedIndexInformer {
-	pods := apihealth.NewInformer(health, "pods "+naming.Text+" in namespace "+naming.Namespace, &corev1.Pod{}, client.CoreV1().Pods(naming.Namespace),
-		func(o *metav1.ListOptions) { o.LabelSelector = naming.Text })
-	_ = pods.SetTransform(func(obj any) (any, error) { // fails only on a started informer
-		return slim(obj, func(facts *inputs.Pod, slim *workerPod) { slim.Worker = facts.Selected(naming.Text) })
-	})
-	return pods
+	return newInformer(health, "pods "+naming.Text+" in namespace "+naming.Namespace, &corev1.Pod{}, client.CoreV1().Pods(naming.Namespace),
+		func(o *metav1.ListOptions) { o.LabelSelector = naming.Text },
+		func(pod *corev1.Pod) *workerPod {
+			facts := factsOf(pod)
+			return &workerPod{ObjectMeta: metaOf(pod), Worker: facts.Selected(naming.Text)}
+		})
 }
 
 // newPodInformer watches Slinky's worker pods of a namespace.
 func newPodInformer(client kubernetes.Interface, health *apihealth.Health, namespace string) cache.SharedIndexInformer {
-	pods := apihealth.NewInformer(health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
-		func(o *metav1.ListOptions) { o.LabelSelector = inputs.WorkerSelector })
-	_ = pods.SetTransform(slimPod) // fails only on a started informer
-	return pods
+	return newInformer(health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
+		func(o *metav1.ListOptions) { o.LabelSelector = inputs.WorkerSelector }, slimPod)
 }

@@ -33,7 +33,7 @@ const asker = "loaded"
 // ReasonNeverLoaded is the event of files that slurmctld has not loaded.
 const ReasonNeverLoaded = "FileNeverLoaded"
 
-// Recorder records events of a publication.
+// Recorder records events of a publication for people, for example as events of Kubernetes.
 type Recorder interface {
 	Record(p plandoc.Location, warning bool, reason, message string)
 }

@@ -278,9 +278,9 @@ func described(p *Plan) map[string]string {
 	}
 	switch named := slices.Sorted(maps.Keys(p.Named())); {
 	case len(named) > 0 && p.Detect != "":
-		out["gres.conf"] = fmt.Sprintf("AutoDetect=%s, and lines of %s", p.Detect, hostlist.Shorten(hostlist.Compress(named)))
+		out["gres.conf"] = fmt.Sprintf("AutoDetect=%s, and lines of %s", p.Detect, ShortList(named))
 	case len(named) > 0:
-		out["gres.conf"] = "lines of " + hostlist.Shorten(hostlist.Compress(named))
+		out["gres.conf"] = "lines of " + ShortList(named)
 	case p.Detect != "":
 		out["gres.conf"] = "AutoDetect=" + p.Detect + " for all nodes"
 	case p.AllNodes: // slurmd without these GPUs does not start with such a file

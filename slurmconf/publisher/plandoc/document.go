@@ -162,7 +162,7 @@ func (h Held) Compare(other Held) int {
 }
 
 // Same reports whether both are the same hold: of one decision, or of files for one reason.
-func (h *Held) Same(other *Held) bool {
+func (h Held) Same(other Held) bool {
 	return h.Reason == other.Reason && h.Alone == other.Alone && (!h.Alone || h.Digest == other.Digest)
 }
 

@@ -104,9 +104,8 @@ const LoadNotKnown = "Slurm does not say whether it has loaded the published fil
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationPending, AnnotationAsked, AnnotationWaits,
-		AnnotationApprove, AnnotationRollback, AnnotationBy}
-	OwnFiles = []string{"topology.conf", "topology.yaml", gresFile}
+	OwnAnnotations = append(slices.Clone(written), AnnotationSeed, AnnotationApprove, AnnotationRollback, AnnotationBy)
+	OwnFiles       = []string{"topology.conf", "topology.yaml", gresFile}
 )
 
 const gresFile = "gres.conf"

@@ -196,7 +196,7 @@ func TestSameHold(t *testing.T) {
 		{files, Held{Reason: "A", Digest: "2"}, true},
 		{files, Held{Reason: "B", Digest: "1"}, false},
 	} {
-		if got := tt.a.Same(&tt.b); got != tt.want {
+		if got := tt.a.Same(tt.b); got != tt.want {
 			t.Errorf("%+v and %+v: %t", tt.a, tt.b, got)
 		}
 	}

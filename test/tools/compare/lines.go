@@ -62,7 +62,7 @@ func lines(_ context.Context, o options) ([]figure, error) {
 		for line := range strings.Lines(made.Files["topology.conf"]) {
 			count[line] += step.add
 		}
-		prev = publisher.ReadPlan(compiled[0], &made.Stored)
+		prev = publisher.ReadPlan(compiled[0], &made.FilePlan)
 	}
 	changed := 0
 	for n := range maps.Values(count) {
