@@ -138,7 +138,7 @@ func TestDemoNamesFaults(t *testing.T) {
 		return found
 	}
 	got := section(out)
-	if !strings.Contains(out, "■▲▲■") || !strings.Contains(out, "n3: GPULost: GPU 0") || !strings.Contains(got, "FabricUnhealthy  n2\n") || !strings.Contains(got, "unhealthy route. What to do: look") {
+	if !strings.Contains(out, "■▲▲■") || !strings.Contains(out, "n3: GPULost: the driver has a GPU at PCI address 00000000:01:00.0") || !strings.Contains(got, "FabricUnhealthy  n2\n") || !strings.Contains(got, "unhealthy route. What to do: look") {
 		t.Errorf("demo says:\n%s", out)
 	}
 	if diff := cmp.Diff(section(mapped), got); diff != "" {
