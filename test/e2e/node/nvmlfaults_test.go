@@ -72,7 +72,8 @@ func TestNVMLFaults(t *testing.T) {
 				for line := range strings.Lines(string(out)) {
 					if text, is := strings.CutPrefix(line, before); is {
 						text, _, _ = strings.Cut(strings.TrimSpace(text), ": Fabric Manager")
-						text, _, _ = strings.Cut(text, ": re") // read dmesg, or reset the GPU
+						text, _, _ = strings.Cut(text, ": re") // reset the GPU
+						text, _, _ = strings.Cut(text, ": look at dmesg")
 						found = append(found, text)
 					}
 				}
