@@ -113,7 +113,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	return answer.Code().AsError()
 }
 
-// plan returns what there is of topologies: those of PATH, of the stored plan, or of a plan that is made.
+// plan returns the topologies of PATH, else of the stored plan, else of a plan that it makes.
 func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, err error) {
 	w, err := o.open(cmd, nil, "a path of Slurm's files, or --nodes FILE (- for standard input)")
 	if err != nil {

@@ -90,7 +90,7 @@ func writeEnded(t *testing.T, dir string, r rundir.Record, u *rundir.Use, after 
 	}
 }
 
-// jobsIn says where the jobs of a run directory are looked for, and those of directories with summaries.
+// jobsIn returns a source of jobs: a run directory, and directories with summaries.
 func jobsIn(runDir string, summaryDirs ...string) report.Source {
 	return report.Source{RunDir: rundir.Dir(runDir), SummaryDirs: summaryDirs}
 }

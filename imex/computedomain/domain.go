@@ -84,7 +84,7 @@ func keyOf(config imex.Config) types.NamespacedName {
 	return types.NamespacedName{Namespace: config.Namespace, Name: config.Name}
 }
 
-// unseen is the configured domain, of which nothing is known yet.
+// unseen returns the configured domain while nothing else is known about it.
 func unseen(config *imex.Config) imex.Domain {
 	return imex.Domain{Namespace: config.Namespace, Name: config.Name}
 }

@@ -99,8 +99,8 @@ func withoutInventory(devices, uuids []string) (held []Entry, err error) {
 	return held, fmt.Errorf("no inventory: %s cannot be resolved", strings.Join(uuids, ","))
 }
 
-// UUIDsIn returns what CUDA_VISIBLE_DEVICES names, if it names devices by UUIDs, else nothing. A number after a UUID is
-// kept, so that Resolve says that it found no such device.
+// UUIDsIn returns what CUDA_VISIBLE_DEVICES names, if it names devices by UUIDs, else nothing. It keeps a number
+// after a UUID, because Resolve then says that the inventory has no such device.
 func UUIDsIn(visible string) []string {
 	tokens := splitTokens(visible)
 	if len(tokens) == 0 || !strings.HasPrefix(tokens[0], "GPU-") && !strings.HasPrefix(tokens[0], "MIG-") {

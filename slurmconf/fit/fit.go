@@ -127,7 +127,7 @@ func (s *Site) Answer(asked *Job) Answer {
 	return a
 }
 
-// unsaid says of which nodes nobody said whether the job can have them, or "".
+// unsaid names the nodes about which nobody said whether the job can have them, or returns "".
 func (s *Site) unsaid(j *Job) string {
 	nodes := s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
 	if len(nodes) == 0 {

@@ -52,7 +52,7 @@ type State struct {
 // NoGPUs is of a node without a GPU.
 const NoGPUs = -1
 
-// stateWords are the words that Slurm has for nodes, by what they mean. A node can have several of these words.
+// stateWords are the words that Slurm has for nodes, by what they mean. Slurm may say several of them about one node.
 var stateWords = [...][]string{
 	Free: {"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"},
 	// A blocked node is in a block with a job that lets no other job in.
