@@ -175,7 +175,7 @@ var (
 // okVerdicts finds the verdicts that the panel of nodes that are not ready leaves out.
 var okVerdicts = regexp.MustCompile(`quoin_publisher_imex_nodes\{reason!~"([\w|]+)"\}`)
 
-// TestPanelOfNotReady holds that the panel leaves out exactly the verdicts that ask for nothing.
+// TestPanelOfNotReady compares the verdicts that the panel leaves out with the verdicts that ask people for nothing.
 func TestPanelOfNotReady(t *testing.T) {
 	var expr string
 	for _, d := range readDashboards(t) {

@@ -49,6 +49,7 @@ func TestResolve(t *testing.T) {
 		{"void, as in a container", inv, files(mig), "void", []string{"6.1"}, ""},
 		{"CUDA's numbers alone", inv, nil, "0,1", nil, ""},
 		{"one MIG instance of two is known", inv, nil, "MIG-x,MIG-c", []string{"6.1"}, "no MIG-x"},
+		{"a number after a UUID", inv, nil, "MIG-c,1", []string{"6.1"}, "no 1"},
 		{"no inventory, UUIDs and files", nil, files("/dev/nvidia3"), "GPU-b", []string{"3"}, ""},
 		{"no inventory, UUIDs alone", nil, nil, "GPU-b", nil, "no inventory: GPU-b"},
 		{"a file that the inventory lacks", inv, files("/dev/nvidia2", "/dev/nvidia7"), "", []string{"5"}, "no /dev/nvidia7"},
